@@ -1,0 +1,3 @@
+//! Suites that every implementation of a port must pass, the fakes included.
+
+pub mod actuator;

@@ -1,0 +1,9 @@
+//! In-memory stand-ins for the ports, with hooks to bring about every fault a control loop must live with.
+//!
+//! A fake keeps the same contract as the real adapter: the suites under [`crate::contract`] run on both.
+
+pub mod actuator;
+pub mod images;
+
+pub use actuator::{ActuatorCall, CreateStage, FakeActuator, SiteState};
+pub use images::FakeImages;
