@@ -22,6 +22,4 @@ pub use installer::{
     RunExit, RunHandle, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
 };
 pub use progress::Progress;
-pub use shell::{
-    HostKey, HostKeyMaker, RemoteCommand, RemoteOutput, RemoteShell, ShellError, ShellTarget, SshKeyPair,
-};
+pub use shell::{HostKey, HostKeyMaker, RemoteCommand, RemoteOutput, RemoteShell, ShellError, ShellTarget, SshKeyPair};

@@ -76,6 +76,12 @@ pub enum ShellError {
         /// Fingerprint shown, `SHA256:…`.
         found: String,
     },
+    /// No key is pinned, or none that can be read; the host was not contacted.
+    #[error("no host key of {target} is known: scan it and pin it first")]
+    HostKeyUnknown {
+        /// user@host:port.
+        target: String,
+    },
     /// The host refused the login.
     #[error("{target} refuses the key")]
     LoginRefused {
@@ -95,6 +101,12 @@ pub enum ShellError {
         /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The command cannot be sent as it is; nothing was contacted.
+    #[error("the command cannot be sent: {reason}")]
+    InvalidCommand {
+        /// What is wrong with it.
+        reason: String,
     },
     /// The time limit ran out.
     #[error("{target} did not finish {command:?} within {seconds} s")]
