@@ -1,0 +1,528 @@
+//! `Provisioning`: a cluster to be installed on hosts.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::reasons::ProvisioningPhase;
+use crate::condition::Condition;
+use crate::field::FieldError;
+use crate::mac::MacAddress;
+use crate::names::dns_label_problem;
+use crate::quantity::Quantity;
+
+/// Spec of a `Provisioning`. Nodes are asked for by size (`master`, `worker`, `replicas`), by name (`masters`,
+/// `workers`), or both.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningSpec {
+    /// Masters by size: `replicas` of them (1, 3 or 5), named `<cluster>-master-N`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub master: Option<SizedNodes>,
+    /// Workers by size: `spec.replicas` of them, named `<cluster>-worker-N`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker: Option<SizedNodes>,
+    /// How many workers of `worker`'s size; 1 where `worker` is given and this is not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 5000))]
+    pub replicas: Option<i64>,
+    /// Masters by name: a list of single-entry maps from node name to what it needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub masters: Option<Vec<BTreeMap<String, NodeDemand>>>,
+    /// Workers by name: a list of single-entry maps from node name to what it needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workers: Option<Vec<BTreeMap<String, NodeDemand>>>,
+    /// Names of add-ons.
+    #[serde(rename = "KUDPlugins", default, skip_serializing_if = "Vec::is_empty")]
+    pub kud_plugins: Vec<String>,
+    /// The cluster's pod CIDR.
+    #[serde(rename = "PodSubnet", default, skip_serializing_if = "Option::is_none")]
+    pub pod_subnet: Option<String>,
+    /// The cluster's service CIDR.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_subnet: Option<String>,
+    /// Which installer runs; the operator's default where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installer: Option<Installer>,
+    /// How the hosts are logged in to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ssh: Option<SshLogin>,
+    /// Most minutes that one installer run may take; 60 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1440))]
+    pub time_limit_minutes: Option<i64>,
+    /// Further variables for the playbooks, as data.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "crate::schema::any_object")]
+    pub variables: BTreeMap<String, Value>,
+}
+
+/// Nodes asked for by size.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SizedNodes {
+    /// Logical CPUs a host must have at least; 0 or absent asks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+    /// Memory a host must have at least; 0 or absent asks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+    /// Disk a host must have at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Quantity>,
+    /// Whether the host must be able to share NICs by SR-IOV.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sriov: Option<bool>,
+    /// Whether the host must have Intel `QuickAssist`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qat: Option<bool>,
+    /// How many (masters only: 1, 3 or 5). The number of workers is `spec.replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicas: Option<i64>,
+}
+
+/// What a named node needs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeDemand {
+    /// MAC address of one of the host's NICs, in any usual spelling.
+    #[serde(rename = "mac-address", default, skip_serializing_if = "Option::is_none")]
+    pub mac_address: Option<String>,
+    /// Logical CPUs the host must have at least; 0 or absent asks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<Quantity>,
+    /// Memory the host must have at least; 0 or absent asks nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<Quantity>,
+    /// Disk the host must have at least.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk: Option<Quantity>,
+    /// Whether the host must be able to share NICs by SR-IOV.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sriov: Option<bool>,
+    /// Whether the host must have Intel `QuickAssist`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub qat: Option<bool>,
+}
+
+/// Which installer runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Installer {
+    /// Our own playbooks around kubeadm.
+    Kubeadm,
+    /// The operator's checkout of kubespray.
+    Kubespray,
+}
+
+/// How the hosts are logged in to.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SshLogin {
+    /// Login user; `root` where not given. Any other needs passwordless sudo.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<String>,
+    /// TCP port; 22 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i64>,
+    /// Name of the Secret with key `ssh-privatekey`; `ssh-key-secret` where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_name: Option<String>,
+}
+
+/// Status of a `Provisioning`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ProvisioningStatus {
+    /// Where the installation is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<ProvisioningPhase>,
+    /// Name of the cluster: the label `cluster`, else the object's name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// What holds now, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    /// Which host plays which role. Stored before it is used, and never reshuffled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<RolePlan>,
+    /// The installer run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<RunStatus>,
+    /// Name of the Secret with the kubeconfig, once it was checked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubeconfig_secret: Option<String>,
+}
+
+/// A stored role plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolePlan {
+    /// Generation of the spec it was made for.
+    pub generation: i64,
+    /// One entry a node.
+    pub assignments: Vec<Assignment>,
+    /// Hosts not taken, and why (at most 50).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<RejectedHost>,
+    /// Demands not met; nothing is installed while there are any.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsatisfied: Vec<UnmetDemand>,
+    /// The next number for a `<cluster>-master-N` name: numbers are never used again.
+    #[serde(default)]
+    pub next_master_index: i64,
+    /// The next number for a `<cluster>-worker-N` name: numbers are never used again.
+    #[serde(default)]
+    pub next_worker_index: i64,
+}
+
+/// A node and its host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Assignment {
+    /// Kubernetes node name.
+    pub node: String,
+    /// `master`, `worker` or both.
+    pub roles: Vec<String>,
+    /// Name of the `BareMetalHost`.
+    pub host: String,
+    /// `metadata.uid` of the `BareMetalHost`.
+    #[serde(default)]
+    pub host_uid: String,
+    /// Address of the host.
+    #[serde(default)]
+    pub address: String,
+    /// Why this host, one reason a line.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+}
+
+/// A host that was not taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RejectedHost {
+    /// Name of the `BareMetalHost`.
+    pub host: String,
+    /// Why not.
+    pub reasons: Vec<String>,
+}
+
+/// A demand that no free host meets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct UnmetDemand {
+    /// Node name and what it needs.
+    pub demand: String,
+    /// What is missing, and the nearest host.
+    pub short: String,
+}
+
+/// An installer run, as its own record tells it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunStatus {
+    /// The run's id.
+    pub id: String,
+    /// Which installer.
+    pub installer: String,
+    /// The process that may start and watch it: another one never starts a second.
+    pub holder: String,
+    /// Generation of the spec it installs.
+    #[serde(default)]
+    pub generation: i64,
+    /// Value of the retry annotation it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<String>,
+    /// When it was started (its intent stored).
+    #[schemars(with = "String", extend("format" = "date-time"))]
+    pub started_at: Timestamp,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub finished_at: Option<Timestamp>,
+    /// Seconds from start to end, once ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<i64>,
+    /// `Running`, `Succeeded`, `Failed`, `Killed`, `TimedOut`, `Cancelled`, `Lost` or `NotStarted`.
+    pub state: String,
+    /// Current play.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub play: Option<String>,
+    /// Current task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Tasks begun so far.
+    #[serde(default)]
+    pub tasks_started: i64,
+    /// Tasks in all, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tasks_total: Option<i64>,
+    /// Counts by host.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub hosts: BTreeMap<String, HostCounts>,
+    /// Failures seen: task, host and kind; at most 16.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<FailedTask>,
+    /// Where the log is, on the machine that holds the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log: Option<String>,
+}
+
+/// Task counts of one host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct HostCounts {
+    /// Went well.
+    pub ok: i64,
+    /// Changed something.
+    pub changed: i64,
+    /// Failed.
+    pub failed: i64,
+    /// Host not reachable.
+    pub unreachable: i64,
+    /// Skipped.
+    pub skipped: i64,
+}
+
+/// A task that failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FailedTask {
+    /// Task name.
+    pub task: String,
+    /// Host.
+    pub host: String,
+    /// `failed` or `unreachable`.
+    pub state: String,
+}
+
+/// Checks what the schema leaves open; every message names the field, the value and what is allowed.
+#[must_use]
+pub fn validate(new: &Value, _: Option<&Value>) -> Vec<FieldError> {
+    let spec = new.get("spec").cloned().unwrap_or_else(|| Value::Object(serde_json::Map::new()));
+    match serde_json::from_value::<ProvisioningSpec>(spec) {
+        Ok(spec) => validate_spec(&spec),
+        Err(error) => vec![FieldError::invalid("spec", "", error.to_string())],
+    }
+}
+
+/// Checks a parsed spec. Controllers use it too: a real API server does not run [`validate`].
+#[must_use]
+pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
+    let mut errors = Vec::new();
+    for (name, sized) in [("master", &spec.master), ("worker", &spec.worker)] {
+        if let Some(sized) = sized {
+            let path = format!("spec.{name}");
+            check_amounts(&mut errors, &path, sized.cpu.as_ref(), sized.memory.as_ref(), sized.disk.as_ref());
+        }
+    }
+    check_counts(&mut errors, spec);
+    check_named(&mut errors, spec);
+    for (field, cidr) in [("spec.PodSubnet", &spec.pod_subnet), ("spec.serviceSubnet", &spec.service_subnet)] {
+        if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty()) {
+            if cidr.parse::<ipnet::IpNet>().is_err() {
+                errors.push(FieldError::invalid(field, cidr, "must be a CIDR such as 10.244.0.0/16"));
+            }
+        }
+    }
+    errors
+}
+
+fn check_amounts(
+    errors: &mut Vec<FieldError>,
+    path: &str,
+    cpu: Option<&Quantity>,
+    memory: Option<&Quantity>,
+    disk: Option<&Quantity>,
+) {
+    if let Some((cpu, Err(problem))) = cpu.map(|cpu| (cpu, cpu.cpus())) {
+        errors.push(FieldError::invalid(format!("{path}.cpu"), cpu, problem.to_string()));
+    }
+    for (name, amount) in [("memory", memory), ("disk", disk)] {
+        if let Some((amount, Err(problem))) = amount.map(|amount| (amount, amount.bytes())) {
+            errors.push(FieldError::invalid(format!("{path}.{name}"), amount, problem.to_string()));
+        }
+    }
+}
+
+fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas) {
+        if ![1, 3, 5].contains(&count) {
+            errors.push(FieldError::invalid(
+                "spec.master.replicas",
+                count,
+                "must be 1, 3 or 5 (etcd needs an odd number)",
+            ));
+        }
+    }
+    if let Some(count) = spec.worker.as_ref().and_then(|worker| worker.replicas) {
+        errors.push(FieldError::invalid("spec.worker.replicas", count, "is not a field of workers: use spec.replicas"));
+    }
+    if let Some(count) = spec.replicas {
+        if !(0..=5000).contains(&count) {
+            errors.push(FieldError::invalid("spec.replicas", count, "must be from 0 to 5000"));
+        } else if spec.worker.is_none() && count > 0 {
+            errors.push(FieldError::invalid(
+                "spec.replicas",
+                count,
+                "counts workers by size: spec.worker is needed with it",
+            ));
+        }
+    }
+    let named = spec.masters.as_ref().map_or(0, Vec::len);
+    let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
+    let masters = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
+    if masters == 0 {
+        errors.push(FieldError::required("spec.masters", "at least one master is needed: spec.master or spec.masters"));
+    }
+}
+
+/// Names, MAC addresses and amounts of the nodes by name. The same name and MAC in both lists is one node in both roles.
+fn check_named(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    let mut by_name: BTreeMap<&str, (&'static str, Option<MacAddress>, String)> = BTreeMap::new();
+    let mut by_mac: BTreeMap<MacAddress, (&str, String)> = BTreeMap::new();
+    for (list, entries) in [("masters", &spec.masters), ("workers", &spec.workers)] {
+        for (index, item) in entries.iter().flatten().enumerate() {
+            let path = format!("spec.{list}[{index}]");
+            if item.len() != 1 {
+                let names: Vec<_> = item.keys().collect();
+                errors.push(FieldError::invalid(&path, names, "must hold exactly one node name"));
+                continue;
+            }
+            for (name, demand) in item {
+                let field = format!("{path}.{name}");
+                if let Some(problem) = dns_label_problem(name) {
+                    errors.push(FieldError::invalid(&path, name, format!("is no node name: {problem}")));
+                }
+                check_amounts(errors, &field, demand.cpu.as_ref(), demand.memory.as_ref(), demand.disk.as_ref());
+                let mac = check_mac(errors, &field, demand.mac_address.as_deref());
+                check_name_twice(errors, &mut by_name, name, list, mac, &field);
+                check_mac_twice(errors, &mut by_mac, name, mac, &field);
+            }
+        }
+    }
+}
+
+fn check_mac(errors: &mut Vec<FieldError>, field: &str, text: Option<&str>) -> Option<MacAddress> {
+    let text = text?;
+    match text.parse::<MacAddress>() {
+        Ok(mac) => Some(mac),
+        Err(problem) => {
+            errors.push(FieldError::invalid(format!("{field}.mac-address"), text, problem.to_string()));
+            None
+        }
+    }
+}
+
+fn check_name_twice<'a>(
+    errors: &mut Vec<FieldError>,
+    seen: &mut BTreeMap<&'a str, (&'static str, Option<MacAddress>, String)>,
+    name: &'a str,
+    list: &'static str,
+    mac: Option<MacAddress>,
+    field: &str,
+) {
+    match seen.get(name) {
+        Some((first_list, first_mac, first)) if *first_list == list || *first_mac != mac => {
+            errors.push(FieldError::duplicate(
+                field,
+                name,
+                format!("the name stands at {first} too, for another host"),
+            ));
+        }
+        Some(_) => {}
+        None => {
+            seen.insert(name, (list, mac, field.to_owned()));
+        }
+    }
+}
+
+fn check_mac_twice<'a>(
+    errors: &mut Vec<FieldError>,
+    seen: &mut BTreeMap<MacAddress, (&'a str, String)>,
+    name: &'a str,
+    mac: Option<MacAddress>,
+    field: &str,
+) {
+    let Some(mac) = mac else { return };
+    match seen.get(&mac) {
+        Some((first_name, first)) if *first_name != name => {
+            errors.push(FieldError::duplicate(
+                format!("{field}.mac-address"),
+                mac,
+                format!("the host stands at {first} too, under another name"),
+            ));
+        }
+        Some(_) => {}
+        None => {
+            seen.insert(mac, (name, field.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn errors(spec: &Value) -> Vec<String> {
+        validate(&json!({"spec": spec}), None).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn takes_sizes_names_and_both() {
+        let by_size =
+            json!({"master": {"cpu": 10, "memory": "4Gi"}, "worker": {"cpu": 20, "memory": "8Gi"}, "replicas": 2});
+        let by_name = json!({
+            "masters": [{"master-1": {"mac-address": "52:54:00:6b:01:0a", "cpu": 4, "memory": "8Gi"}}],
+            "workers": [{"worker-2": {"cpu": "2", "memory": 4_294_967_296_i64, "qat": false}}],
+            "KUDPlugins": ["multus"], "PodSubnet": "10.244.64.0/18",
+        });
+        let both = json!({"master": {}, "workers": [{"w": {}}], "PodSubnet": ""});
+        for spec in [by_size, by_name, both] {
+            assert_eq!(errors(&spec), Vec::<String>::new(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn one_machine_in_both_lists_is_one_node_in_both_roles() {
+        let spec = json!({
+            "masters": [{"a": {"mac-address": "52:54:00:00:10:01"}}], "workers": [{"a": {"mac-address": "52-54-00-00-10-01"}}],
+        });
+        assert_eq!(errors(&spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn names_field_value_and_what_is_allowed() {
+        let mac = "52:54:00:00:10:01";
+        for (spec, start) in [
+            (json!({}), "spec.masters: Required value"),
+            (json!({"masters": []}), "spec.masters: Required value"),
+            (json!({"master": {"replicas": 2}}), "spec.master.replicas: Invalid value: 2: must be 1, 3 or 5"),
+            (json!({"master": {"memory": "4GB"}}), "spec.master.memory: Invalid value: \"4GB\""),
+            (json!({"master": {"memory": ""}}), "spec.master.memory: Invalid value: \"\""),
+            (json!({"master": {"memory": "99999999999999999999Ei"}}), "spec.master.memory"),
+            (json!({"master": {"cpu": -2}}), "spec.master.cpu: Invalid value: -2: must not be negative"),
+            (json!({"master": {}, "replicas": 2}), "spec.replicas: Invalid value: 2"),
+            (json!({"master": {}, "worker": {}, "replicas": -1}), "spec.replicas: Invalid value: -1"),
+            (json!({"masters": [{"a": {}, "b": {}}]}), "spec.masters[0]: Invalid value: [\"a\",\"b\"]"),
+            (json!({"masters": [{}]}), "spec.masters[0]: Invalid value: []"),
+            (json!({"masters": [{"A b": {}}]}), "spec.masters[0]: Invalid value: \"A b\""),
+            (json!({"masters": [{"a": {"mac-address": "x"}}]}), "spec.masters[0].a.mac-address: Invalid value: \"x\""),
+            (json!({"masters": [{"a": {}}, {"a": {}}]}), "spec.masters[1].a: Duplicate value: \"a\""),
+            (
+                json!({"masters": [{"a": {"mac-address": mac}}], "workers": [{"b": {"mac-address": mac}}]}),
+                "spec.workers[0].b.mac-address: Duplicate value",
+            ),
+            (json!({"master": {}, "PodSubnet": "10.0.0.0/99"}), "spec.PodSubnet: Invalid value"),
+        ] {
+            let found = errors(&spec);
+            assert!(found.len() == 1 && found[0].starts_with(start), "{spec}: {found:?}");
+        }
+    }
+}

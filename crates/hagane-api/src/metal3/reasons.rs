@@ -1,0 +1,1 @@
+//! States, condition types and reasons of the host kinds.

@@ -1,0 +1,277 @@
+//! Installing Kubernetes on hosts: a run is started, recorded, watched; never awaited.
+//!
+//! # Contract
+//! - `start` is idempotent by [`InstallRequest::run_id`]: a second call with the same id finds the first run.
+//! - A run survives the end of this process and is found again by its id.
+//! - Values in [`InstallRequest::variables`] are data: they are never evaluated as templates.
+//! - What a run did is told by its own record (progress lines and the exit record), never by the plan.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// Which installer runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum InstallerKind {
+    /// Our own playbooks around kubeadm.
+    Kubeadm,
+    /// An operator's checkout of kubespray.
+    Kubespray,
+}
+
+/// Role of a node. A node may have both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum NodeRole {
+    /// Control plane and etcd member.
+    Master,
+    /// Worker.
+    Worker,
+}
+
+/// One line of the inventory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InventoryNode {
+    /// Kubernetes node name, an RFC 1123 label.
+    pub name: String,
+    /// Address for SSH and for the cluster.
+    pub address: IpAddr,
+    /// SSH port.
+    pub ssh_port: u16,
+    /// Roles, in order, without repeats.
+    pub roles: Vec<NodeRole>,
+}
+
+/// The hosts of a run, in an order that never changes for a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Nodes in stable order.
+    pub nodes: Vec<InventoryNode>,
+}
+
+/// How the hosts are logged in to.
+#[derive(Clone)]
+pub struct SshAccess {
+    /// Login user.
+    pub user: String,
+    /// Private key text; written only to a file of mode 0600 in the run directory.
+    pub private_key: String,
+    /// `known_hosts` lines for every node; checking is strict.
+    pub known_hosts: Vec<String>,
+}
+
+/// Everything an installer run needs.
+#[derive(Clone)]
+pub struct InstallRequest {
+    /// Names the run for ever: derived from the owner's uid and the generation.
+    pub run_id: String,
+    /// `metadata.uid` of the owner.
+    pub owner_uid: String,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// The hosts.
+    pub inventory: Inventory,
+    /// What the user asked for, by variable name; data, never templates.
+    pub variables: BTreeMap<String, serde_json::Value>,
+    /// Login.
+    pub ssh: SshAccess,
+    /// The one time limit of the whole run.
+    pub time_limit: Duration,
+}
+
+/// Finds a run again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunHandle {
+    /// The run's id.
+    pub id: String,
+    /// Directory with the inventory, the log, the progress and the exit record.
+    pub directory: PathBuf,
+}
+
+/// Counts per host as Ansible gives them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostStats {
+    /// Tasks that went well.
+    pub ok: u32,
+    /// Tasks that changed something.
+    pub changed: u32,
+    /// Tasks that failed.
+    pub failed: u32,
+    /// Times the host was unreachable.
+    pub unreachable: u32,
+    /// Tasks skipped.
+    pub skipped: u32,
+}
+
+/// A task that failed, and where. Arguments and results are never part of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskFailure {
+    /// Task name.
+    pub task: String,
+    /// Host it failed on.
+    pub host: String,
+    /// `failed` or `unreachable`.
+    pub state: String,
+}
+
+/// How far a run has come, from its progress file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunProgress {
+    /// Current play.
+    pub play: Option<String>,
+    /// Current task.
+    pub task: Option<String>,
+    /// Tasks begun so far.
+    pub tasks_started: u32,
+    /// Tasks in all, where known before.
+    pub tasks_total: Option<u32>,
+    /// Counts by host.
+    pub hosts: BTreeMap<String, HostStats>,
+    /// Failures seen, first ones first, at most 16.
+    pub failures: Vec<TaskFailure>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RunExit {
+    /// The playbook ended with status 0.
+    Succeeded,
+    /// The playbook ended with another status.
+    Failed {
+        /// Its exit status.
+        status: i32,
+    },
+    /// A signal ended the child.
+    Killed {
+        /// Signal number.
+        signal: i32,
+    },
+    /// The time limit ran out and the run was ended.
+    TimedOut,
+    /// It was cancelled.
+    Cancelled,
+    /// The runner died without writing an exit record (machine reset, kill -9).
+    Lost,
+    /// The playbook could not be started.
+    NotStarted {
+        /// Why, one line.
+        message: String,
+    },
+}
+
+/// State of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunState {
+    /// No such run is known here.
+    Absent,
+    /// It runs.
+    Running,
+    /// It ended.
+    Finished(RunExit),
+}
+
+/// What can be seen of a run now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunObservation {
+    /// State.
+    pub state: RunState,
+    /// Progress so far.
+    pub progress: RunProgress,
+    /// When it started, from its record.
+    pub started_at: Option<Timestamp>,
+    /// When it ended, from its record.
+    pub finished_at: Option<Timestamp>,
+    /// Where the log is.
+    pub log: PathBuf,
+}
+
+/// Why an installer operation failed.
+#[derive(Debug, thiserror::Error)]
+pub enum InstallerError {
+    /// Something that must be there before a run is not (checkout, payload, ansible).
+    #[error("{what} is missing: {detail}")]
+    Prerequisite {
+        /// What is missing.
+        what: String,
+        /// Where it was looked for and how to get it.
+        detail: String,
+    },
+    /// The request cannot be run as it is.
+    #[error("{field}: {value:?} is not possible: {allowed}")]
+    Invalid {
+        /// Which value.
+        field: String,
+        /// The value.
+        value: String,
+        /// What is allowed.
+        allowed: String,
+    },
+    /// Another process holds the run.
+    #[error("run {id} is held elsewhere")]
+    HeldElsewhere {
+        /// The run's id.
+        id: String,
+    },
+    /// The run directory cannot be used (disk full, no permission, …).
+    #[error("failed to {operation}")]
+    Directory {
+        /// What was tried.
+        operation: String,
+        /// The cause.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The run could not be started or observed.
+    #[error("failed to {operation}")]
+    Failed {
+        /// What was tried.
+        operation: String,
+        /// The cause.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+/// Installs Kubernetes on hosts. See the module's contract.
+#[async_trait]
+pub trait ClusterInstaller: Send + Sync {
+    /// Which one it is.
+    fn kind(&self) -> InstallerKind;
+
+    /// Writes the run directory and starts the run; returns once it is on its way.
+    ///
+    /// # Errors
+    /// Any [`InstallerError`]; a failed start leaves either nothing or a run that [`Self::observe`] finds.
+    async fn start(&self, request: &InstallRequest) -> Result<RunHandle, InstallerError>;
+
+    /// Reads the run's own record.
+    ///
+    /// # Errors
+    /// [`InstallerError::Directory`] where the record cannot be read.
+    async fn observe(&self, run_id: &str) -> Result<RunObservation, InstallerError>;
+
+    /// The kubeconfig that a successful run left, with the server's address as the hosts know it.
+    ///
+    /// # Errors
+    /// [`InstallerError::Directory`] where it cannot be read; `Ok(None)` where the run left none or an empty one.
+    async fn kubeconfig(&self, run_id: &str) -> Result<Option<Vec<u8>>, InstallerError>;
+
+    /// Ends the run's whole process tree. Harmless when it has ended already.
+    ///
+    /// # Errors
+    /// Any [`InstallerError`].
+    async fn cancel(&self, run_id: &str) -> Result<(), InstallerError>;
+
+    /// Removes the run directory of an ended run.
+    ///
+    /// # Errors
+    /// [`InstallerError::Directory`].
+    async fn forget(&self, run_id: &str) -> Result<(), InstallerError>;
+}
