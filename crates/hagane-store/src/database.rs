@@ -12,7 +12,7 @@ use crate::error::OpenError;
 use crate::migrations;
 use crate::model::{Entry, Event, EventKind, Index, Key};
 use crate::state::{Change, RingLimits, State};
-use crate::store::{Durability, Keep};
+use crate::store::{Durability, Keep, Options};
 
 /// Reads the index of a value.
 pub(crate) type Indexer = Arc<dyn Fn(&Key, &[u8]) -> Index + Send + Sync>;
@@ -37,7 +37,7 @@ pub(crate) struct Database {
 }
 
 impl Database {
-    pub(crate) fn open(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+    pub(crate) fn open(path: &Path, options: &Options) -> Result<Self, OpenError> {
         create_private(path).map_err(|source| OpenError::File { path: path.to_owned(), source })?;
         let wrap = |operation: &'static str| {
             move |error: rusqlite::Error| match error.sqlite_error_code() {
@@ -46,7 +46,7 @@ impl Database {
             }
         };
         let mut connection = Connection::open(path).map_err(wrap("open"))?;
-        configure(&connection, durability).map_err(wrap("configure"))?;
+        configure(&connection, options).map_err(wrap("configure"))?;
         let found = migrations::version(&connection).map_err(wrap("read the version of"))?;
         let known = migrations::known();
         if found > known {
@@ -252,9 +252,9 @@ fn create_private(path: &Path) -> std::io::Result<()> {
     std::fs::OpenOptions::new().create(true).append(true).mode(0o600).open(path).map(drop)
 }
 
-fn configure(connection: &Connection, durability: Durability) -> rusqlite::Result<()> {
+fn configure(connection: &Connection, options: &Options) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY)?;
-    let synchronous = match durability {
+    let synchronous = match options.durability {
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
@@ -267,7 +267,11 @@ fn configure(connection: &Connection, durability: Durability) -> rusqlite::Resul
          PRAGMA journal_mode = WAL;
          PRAGMA synchronous = {synchronous};
          PRAGMA journal_size_limit = 16777216;"
-    ))
+    ))?;
+    if let Some(pages) = options.max_pages {
+        connection.execute_batch(&format!("PRAGMA max_page_count = {pages};"))?;
+    }
+    Ok(())
 }
 
 /// Shares the text of resources and namespaces that follow each other.

@@ -59,6 +59,8 @@ pub struct Options {
     pub keep: Keep,
     /// How often the log is compacted while there are commits.
     pub compact_every: Duration,
+    /// The most pages of 4 KiB the file may have; a commit beyond is refused as if the disk were full.
+    pub max_pages: Option<u32>,
     /// Milliseconds since 1970.
     pub clock: fn() -> u64,
 }
@@ -73,6 +75,7 @@ impl Default for Options {
             resume_events: 1000,
             keep: Keep::default(),
             compact_every: Duration::from_secs(300),
+            max_pages: None,
             clock: system_clock,
         }
     }
@@ -104,7 +107,7 @@ impl Store {
     ) -> Result<Self, OpenError> {
         let path = path.as_ref();
         let indexer: Indexer = Arc::new(indexer);
-        let database = Database::open(path, options.durability)?;
+        let database = Database::open(path, &options)?;
         let limits = RingLimits { events: options.ring_events, bytes: options.ring_bytes };
         let state = database.load(limits, options.resume_events, &indexer).map_err(|source| OpenError::Database {
             operation: "load",
