@@ -4,6 +4,8 @@
 
 pub mod actuator;
 pub mod images;
+pub mod shell;
 
 pub use actuator::{ActuatorCall, CreateStage, FakeActuator, SiteState};
 pub use images::FakeImages;
+pub use shell::{FakeShell, ShellAnswer, ShellCall};
