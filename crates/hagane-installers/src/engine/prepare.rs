@@ -1,0 +1,325 @@
+//! Writing a run directory: whole, then under its name.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use hagane_ports::installer::{InstallRequest, InstallerError};
+use jiff::Timestamp;
+
+use super::{EngineOptions, RunPlan, directory_error};
+use crate::inventory::{check_request, invalid, render_hosts_ini, render_variables};
+use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
+use crate::run::files::{create_directory, sync_parent, write_new, write_record};
+use crate::run::{Intent, RunLayout, RunUser};
+
+/// Longest directory in which ssh can make its control sockets: a socket's path may have 107 bytes, of which Ansible
+/// and ssh add up to 30.
+const SOCKET_DIRECTORY_BYTES_MAX: usize = 76;
+
+/// Writes the run directory beside its place and moves it there in one step. A run of that id that is there already
+/// wins.
+pub(super) fn prepare(
+    options: &EngineOptions,
+    user: Option<&RunUser>,
+    layout: &RunLayout,
+    request: &InstallRequest,
+    plan: &RunPlan,
+) -> Result<(), InstallerError> {
+    check_request(request)?;
+    check_program(options)?;
+    let staging = RunLayout::at(options.runs.join(format!(".new-{}", uuid::Uuid::new_v4())));
+    let failed = directory_error("prepare the run directory");
+    let facts = options.runs.join("facts");
+    make_root(&options.runs).map_err(&failed)?;
+    if let Some(user) = user {
+        check_reach(user, plan.must_read.iter().chain([&options.runs, &options.ansible_playbook]))?;
+    }
+    let result = write_all(options, user, &staging, layout, request, plan, &facts);
+    let moved = result.and_then(|()| match fs::rename(staging.directory(), layout.directory()) {
+        Ok(()) => sync_parent(layout.directory()).map_err(&failed),
+        Err(_) if layout.intent().exists() => Ok(()),
+        Err(error) => Err(failed(error)),
+    });
+    // Gone already where it was moved.
+    super::remove_if_there(staging.directory()).map_err(&failed)?;
+    moved
+}
+
+fn check_program(options: &EngineOptions) -> Result<(), InstallerError> {
+    if options.ansible_playbook.is_absolute() && options.ansible_playbook.is_file() {
+        return Ok(());
+    }
+    Err(InstallerError::Prerequisite {
+        what: "ansible-playbook".to_owned(),
+        detail: format!(
+            "looked for {}; `hagane doctor` tells how to get it, or name another by configuration",
+            options.ansible_playbook.display()
+        ),
+    })
+}
+
+fn make_root(root: &Path) -> io::Result<()> {
+    if root.is_dir() {
+        return Ok(());
+    }
+    fs::create_dir_all(root)?;
+    // The run's user passes through to its own directory and cannot list the others.
+    fs::set_permissions(root, fs::Permissions::from_mode(0o711))
+}
+
+#[allow(clippy::too_many_arguments)]
+fn write_all(
+    options: &EngineOptions,
+    user: Option<&RunUser>,
+    staging: &RunLayout,
+    layout: &RunLayout,
+    request: &InstallRequest,
+    plan: &RunPlan,
+    facts: &Path,
+) -> Result<(), InstallerError> {
+    let failed = directory_error("write the run directory");
+    let facts = facts.join(file_name_of(&request.owner_uid)?);
+    create_directory(staging.directory(), 0o711).map_err(&failed)?;
+    create_directory(&staging.work(), 0o700).map_err(&failed)?;
+    for name in ["ssh", "artifacts", "home", "tmp", "plugins", "plugins/callback"] {
+        create_directory(&staging.in_work(name), 0o700).map_err(&failed)?;
+    }
+    let (sockets, remove_at_end) = socket_directory(layout, user).map_err(&failed)?;
+    create_directory(&staging.in_work("cp"), 0o700).map_err(&failed)?;
+    make_facts(&facts, user).map_err(&failed)?;
+
+    let mut known_hosts = request.ssh.known_hosts.join("\n");
+    known_hosts.push('\n');
+    let key = format!("{}\n", request.ssh.private_key.trim_end());
+    let hosts = render_hosts_ini(&request.inventory)?;
+    let config = render_config(options, layout, request, plan, &facts, &sockets);
+    let variables = render_variables(&request.variables)?;
+    let own = render_own_variables(&plan.own_variables)?;
+    let texts: [(PathBuf, &str, u32); 7] = [
+        (staging.in_work("ssh/id"), &key, 0o600),
+        (staging.in_work("ssh/known_hosts"), &known_hosts, 0o600),
+        (staging.inventory(), &hosts, 0o600),
+        (staging.ansible_config(), &config, 0o600),
+        (staging.variables(), &variables, 0o600),
+        (staging.own_variables(), &own, 0o600),
+        (staging.in_work("plugins/callback/hagane_progress.py"), CALLBACK_PLUGIN, 0o600),
+    ];
+    for (path, text, mode) in &texts {
+        write_new(path, text.as_bytes(), *mode).map_err(&failed)?;
+    }
+    for (relative, text) in &plan.files {
+        let path = staging.in_work(relative);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(&failed)?;
+        }
+        write_new(&path, text.as_bytes(), 0o600).map_err(&failed)?;
+    }
+    let intent = intent(options, user, layout, request, plan, remove_at_end);
+    write_record(&staging.intent(), &intent, 0o600).map_err(&failed)?;
+    if let Some(user) = user {
+        give_away(&staging.work(), user).map_err(&failed)?;
+    }
+    Ok(())
+}
+
+/// The installer's own variables are ours, so they may refer to others; their names may be reserved ones.
+fn render_own_variables(variables: &BTreeMap<String, serde_json::Value>) -> Result<String, InstallerError> {
+    // JSON is YAML, and nothing here came from a user.
+    serde_json::to_string_pretty(variables).map_err(|source| InstallerError::Failed {
+        operation: "write the installer's variables".to_owned(),
+        source: Box::new(source),
+    })
+}
+
+fn intent(
+    options: &EngineOptions,
+    user: Option<&RunUser>,
+    layout: &RunLayout,
+    request: &InstallRequest,
+    plan: &RunPlan,
+    remove_at_end: Vec<PathBuf>,
+) -> Intent {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let arguments = vec![
+        "--inventory".to_owned(),
+        text(layout.inventory()),
+        "--extra-vars".to_owned(),
+        format!("@{}", layout.variables().display()),
+        "--extra-vars".to_owned(),
+        format!("@{}", layout.own_variables().display()),
+        text(layout.work().join(&plan.playbook)),
+    ];
+    let binaries = options.ansible_playbook.parent().map(Path::to_path_buf).unwrap_or_default();
+    let home = text(layout.in_work("home"));
+    let environment = [
+        ("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin", binaries.display())),
+        ("HOME", home.clone()),
+        ("LANG", "C.UTF-8".to_owned()),
+        ("LC_ALL", "C.UTF-8".to_owned()),
+        ("TMPDIR", text(layout.in_work("tmp"))),
+        ("ANSIBLE_CONFIG", text(layout.ansible_config())),
+        ("ANSIBLE_HOME", format!("{home}/.ansible")),
+        ("ANSIBLE_LOCAL_TEMP", text(layout.in_work("tmp"))),
+        ("ANSIBLE_HOST_KEY_CHECKING", "True".to_owned()),
+        ("ANSIBLE_NOCOLOR", "1".to_owned()),
+        ("HAGANE_PROGRESS_FILE", text(layout.progress())),
+        ("PYTHONUNBUFFERED", "1".to_owned()),
+        ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
+    ];
+    let playbook = layout.work().join(&plan.playbook);
+    Intent {
+        run_id: request.run_id.clone(),
+        owner_uid: request.owner_uid.clone(),
+        cluster: request.cluster.clone(),
+        installer: plan.installer,
+        created_at: Timestamp::now(),
+        program: options.ansible_playbook.clone(),
+        arguments,
+        environment: environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+        working_directory: playbook.parent().map_or_else(|| layout.work(), Path::to_path_buf),
+        time_limit_seconds: request.time_limit.as_secs().max(1),
+        log_limit_bytes: options.log_limit_bytes,
+        user: user.cloned(),
+        marker: uuid::Uuid::new_v4().to_string(),
+        remove_at_end,
+    }
+}
+
+fn render_config(
+    options: &EngineOptions,
+    layout: &RunLayout,
+    request: &InstallRequest,
+    plan: &RunPlan,
+    facts: &Path,
+    sockets: &Path,
+) -> String {
+    let known_hosts = layout.in_work("ssh/known_hosts");
+    let plugins = layout.in_work("plugins/callback");
+    let key = layout.in_work("ssh/id");
+    let mut text = String::from("[defaults]\n");
+    let lines = [
+        format!("remote_user = {}", request.ssh.user),
+        format!("private_key_file = {}", key.display()),
+        "host_key_checking = True".to_owned(),
+        format!("forks = {}", options.forks),
+        "timeout = 15".to_owned(),
+        "retry_files_enabled = False".to_owned(),
+        "interpreter_python = auto_silent".to_owned(),
+        "gathering = smart".to_owned(),
+        "fact_caching = ansible.builtin.jsonfile".to_owned(),
+        format!("fact_caching_connection = {}", facts.display()),
+        "fact_caching_timeout = 86400".to_owned(),
+        format!("callback_plugins = {}", plugins.display()),
+        format!("callbacks_enabled = {CALLBACK_NAME}"),
+        "display_args_to_stdout = False".to_owned(),
+        "any_errors_fatal = False".to_owned(),
+    ];
+    for line in lines.iter().chain(&plan.config_lines) {
+        let _ = writeln!(text, "{line}");
+    }
+    text.push_str("\n[privilege_escalation]\nbecome = True\n\n[ssh_connection]\npipelining = True\nretries = 2\n");
+    let _ = writeln!(text, "control_path_dir = {}", sockets.display());
+    let _ = writeln!(
+        text,
+        "ssh_args = -F none -o ControlMaster=auto -o ControlPersist=60s -o StrictHostKeyChecking=yes \
+         -o UserKnownHostsFile=\"{}\" -o GlobalKnownHostsFile=/dev/null -o IdentitiesOnly=yes -o IdentityAgent=none \
+         -o PasswordAuthentication=no -o KbdInteractiveAuthentication=no -o ServerAliveInterval=15 \
+         -o ServerAliveCountMax=4",
+        known_hosts.display()
+    );
+    text
+}
+
+/// Where ssh keeps its control sockets: in the run directory, or in a short-named directory where that is too long.
+fn socket_directory(layout: &RunLayout, user: Option<&RunUser>) -> io::Result<(PathBuf, Vec<PathBuf>)> {
+    let inside = layout.in_work("cp");
+    if inside.as_os_str().as_bytes().len() <= SOCKET_DIRECTORY_BYTES_MAX {
+        return Ok((inside, Vec::new()));
+    }
+    let short = PathBuf::from(format!("/tmp/hagane-{}", uuid::Uuid::new_v4().simple()));
+    create_directory(&short, 0o700)?;
+    if let Some(user) = user {
+        give_away(&short, user)?;
+    }
+    Ok((short.clone(), vec![short]))
+}
+
+fn make_facts(facts: &Path, user: Option<&RunUser>) -> io::Result<()> {
+    if let Some(parent) = facts.parent() {
+        fs::create_dir_all(parent)?;
+        fs::set_permissions(parent, fs::Permissions::from_mode(0o711))?;
+    }
+    if !facts.is_dir() {
+        create_directory(facts, 0o700)?;
+    }
+    if let Some(user) = user {
+        std::os::unix::fs::lchown(facts, Some(user.uid), Some(user.gid))?;
+    }
+    Ok(())
+}
+
+fn file_name_of(owner_uid: &str) -> Result<&str, InstallerError> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if !owner_uid.is_empty() && owner_uid.len() <= 64 && owner_uid.bytes().all(inside) {
+        return Ok(owner_uid);
+    }
+    Err(invalid("owner uid", owner_uid, "letters, digits and '-', at most 64 characters"))
+}
+
+/// Gives a tree to the run's user. Nothing of the tree was within that user's reach before, so no link can be in it.
+fn give_away(path: &Path, user: &RunUser) -> io::Result<()> {
+    if path.is_dir() {
+        for entry in fs::read_dir(path)? {
+            give_away(&entry?.path(), user)?;
+        }
+    }
+    std::os::unix::fs::lchown(path, Some(user.uid), Some(user.gid))
+}
+
+/// Finds a user in `/etc/passwd`.
+pub(super) fn look_up_user(name: &str) -> Result<RunUser, InstallerError> {
+    let missing = |detail: String| InstallerError::Prerequisite { what: format!("user {name:?}"), detail };
+    if !rustix::process::geteuid().is_root() {
+        return Err(missing("running Ansible as another user needs root".to_owned()));
+    }
+    let text = fs::read_to_string("/etc/passwd").map_err(directory_error("read /etc/passwd"))?;
+    let user = text.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let found = fields.next()? == name;
+        let (uid, gid) = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
+        found.then(|| RunUser { name: name.to_owned(), uid, gid })
+    });
+    match user {
+        Some(user) if user.uid == 0 => Err(missing("is root; name an unprivileged one".to_owned())),
+        Some(user) => Ok(user),
+        None => Err(missing("not in /etc/passwd; `useradd --system` makes one".to_owned())),
+    }
+}
+
+/// Checks that the run's user can pass through every directory on the way to what it has to read.
+fn check_reach<'a>(user: &RunUser, paths: impl Iterator<Item = &'a PathBuf>) -> Result<(), InstallerError> {
+    for path in paths {
+        let real = fs::canonicalize(path).map_err(directory_error("resolve a directory of the run"))?;
+        for directory in real.ancestors().skip(usize::from(!real.is_dir())) {
+            let metadata = fs::metadata(directory).map_err(directory_error("look at a directory of the run"))?;
+            let mode = metadata.mode();
+            let passes = match () {
+                () if metadata.uid() == user.uid => mode & 0o100 != 0,
+                () if metadata.gid() == user.gid => mode & 0o010 != 0,
+                () => mode & 0o001 != 0,
+            };
+            if !passes {
+                return Err(InstallerError::Prerequisite {
+                    what: format!("access of user {:?} to {}", user.name, path.display()),
+                    detail: format!("{} has mode {:04o}; choose another place or mode", directory.display(), mode & 0o7777),
+                });
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! The recipe of a payload and the sources that it builds, as they are in the repository's `payload/` directory.
+
+use std::collections::BTreeMap;
+
+use hagane_ports::installer::NodeRole;
+use serde::Deserialize;
+
+/// The recipe's text.
+pub(super) const TEXT: &str = include_str!("../../../../payload/recipe.yaml");
+
+/// Go sources, by path below the source directory.
+pub(super) const SOURCES: [(&str, &str); 14] = [
+    ("kubernetes/go.mod", include_str!("../../../../payload/go/kubernetes/go.mod")),
+    ("kubernetes/go.sum", include_str!("../../../../payload/go/kubernetes/go.sum")),
+    ("kubernetes/commands.go", include_str!("../../../../payload/go/kubernetes/commands.go")),
+    ("etcd/go.mod", include_str!("../../../../payload/go/etcd/go.mod")),
+    ("etcd/go.sum", include_str!("../../../../payload/go/etcd/go.sum")),
+    ("etcd/commands.go", include_str!("../../../../payload/go/etcd/commands.go")),
+    ("etcd/etcd/main.go", include_str!("../../../../payload/go/etcd/etcd/main.go")),
+    ("coredns/go.mod", include_str!("../../../../payload/go/coredns/go.mod")),
+    ("coredns/go.sum", include_str!("../../../../payload/go/coredns/go.sum")),
+    ("coredns/coredns/main.go", include_str!("../../../../payload/go/coredns/coredns/main.go")),
+    ("pause/go.mod", include_str!("../../../../payload/go/pause/go.mod")),
+    ("pause/main.go", include_str!("../../../../payload/go/pause/main.go")),
+    ("echo/go.mod", include_str!("../../../../payload/go/echo/go.mod")),
+    ("echo/main.go", include_str!("../../../../payload/go/echo/main.go")),
+];
+
+/// What is built and how.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Recipe {
+    pub(super) kubernetes_version: String,
+    pub(super) modules: Vec<Module>,
+    pub(super) programs: Vec<Program>,
+    pub(super) binaries: Vec<Binary>,
+    pub(super) images: Vec<Image>,
+    pub(super) nft_packages: Vec<String>,
+}
+
+/// A Go module below `payload/go`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Module {
+    pub(super) name: String,
+    /// String variables set by the linker.
+    #[serde(default)]
+    pub(super) variables: BTreeMap<String, String>,
+}
+
+/// A program built from a module.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Program {
+    pub(super) name: String,
+    pub(super) module: String,
+    pub(super) package: String,
+    pub(super) version: String,
+    pub(super) source: String,
+}
+
+/// A program that goes to hosts as it is.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Binary {
+    pub(super) program: String,
+    pub(super) roles: Vec<NodeRole>,
+}
+
+/// A container image of programs.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Image {
+    pub(super) name: String,
+    pub(super) tag: String,
+    /// Program to path inside.
+    pub(super) programs: BTreeMap<String, String>,
+    #[serde(default)]
+    pub(super) entrypoint: Vec<String>,
+    /// Whether nft and its libraries are inside.
+    #[serde(default)]
+    pub(super) nft: bool,
+    pub(super) roles: Vec<NodeRole>,
+}

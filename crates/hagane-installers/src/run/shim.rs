@@ -1,0 +1,229 @@
+//! The supervisor of one run: `hagane run-shim DIR`, a process of its own.
+//!
+//! It holds the run's lock while it lives, starts the program that the intent names, keeps its output, ends it at its
+//! time limit or when asked to, and writes the exit record last. It needs nothing of the process that started it.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::time::Duration;
+
+use hagane_ports::installer::RunExit;
+use jiff::Timestamp;
+use rustix::fs::{FlockOperation, flock};
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::files::{read_record, reserve, write_record, write_reserved};
+use super::intent::{Intent, MARKER_VARIABLE};
+use super::layout::RunLayout;
+use super::log::BoundedLog;
+use super::process::{boot_id, end_marked, start_ticks};
+use super::records::{ExitRecord, Started};
+
+/// Time that the playbook gets to end after it was asked.
+const GRACE: Duration = Duration::from_secs(3);
+/// Time that remaining output gets after every process has ended.
+const LAST_OUTPUT: Duration = Duration::from_secs(2);
+/// Exit status: the run was held or begun already, and nothing was done.
+const NOTHING_DONE: u8 = 3;
+
+/// Supervises the run in `directory` to its end. Does nothing where the run is held or was begun before: a run is
+/// started at most once.
+#[must_use]
+pub fn run_shim_main(directory: &Path) -> ExitCode {
+    // Fails only where this is a session of its own already.
+    if let Err(error) = rustix::process::setsid() {
+        tracing::debug!(%error, "already the leader of a process group");
+    }
+    let layout = RunLayout::at(directory.to_path_buf());
+    match supervise(&layout) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(NOTHING_DONE),
+        Err(error) => {
+            tracing::error!(directory = %directory.display(), %error, "the run's supervisor failed");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn supervise(layout: &RunLayout) -> io::Result<bool> {
+    let Some(_lock) = lock_exclusively(layout)? else { return Ok(false) };
+    if layout.started().exists() || layout.exit().exists() {
+        return Ok(false);
+    }
+    let intent: Intent =
+        read_record(&layout.intent())?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no intent"))?;
+    reserve(&layout.exit_reserve())?;
+    let pid = std::process::id().cast_signed();
+    let started = Started {
+        pid,
+        start_ticks: start_ticks(pid).unwrap_or_default(),
+        boot_id: boot_id(),
+        started_at: Timestamp::now(),
+    };
+    write_record(&layout.started(), &started, 0o640)?;
+    let (exit, dropped_output_bytes) = run_child(layout, &intent);
+    for directory in &intent.remove_at_end {
+        remove_directory(directory);
+    }
+    let record = ExitRecord { exit, finished_at: Timestamp::now(), dropped_output_bytes };
+    write_reserved(&layout.exit_reserve(), &layout.exit(), &record)?;
+    Ok(true)
+}
+
+/// Takes the run's lock. Observers hold it shared for an instant, so one refusal proves nothing.
+fn lock_exclusively(layout: &RunLayout) -> io::Result<Option<File>> {
+    let file = OpenOptions::new().create(true).append(true).mode(0o640).open(layout.lock())?;
+    for _ in 0..100 {
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK | rustix::io::Errno::INTR) => {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(None)
+}
+
+fn run_child(layout: &RunLayout, intent: &Intent) -> (RunExit, u64) {
+    let (child, output) = match spawn(intent) {
+        Ok(started) => started,
+        Err(error) => {
+            let message = format!("{}: {error}", intent.program.display());
+            return (RunExit::NotStarted { message }, 0);
+        }
+    };
+    let log = BoundedLog::open(layout.log(), layout.older_log(), intent.log_limit_bytes);
+    let (finished, dropped) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let lost = keep_output(output, log);
+        if finished.send(lost).is_err() {
+            tracing::debug!("the output outlived the wait for its end");
+        }
+    });
+    let exit = wait(layout, intent, child);
+    end_marked(&intent.marker, Duration::ZERO);
+    (exit, dropped.recv_timeout(LAST_OUTPUT).unwrap_or_default())
+}
+
+fn spawn(intent: &Intent) -> io::Result<(Child, io::PipeReader)> {
+    let (reader, writer) = io::pipe()?;
+    let mut command = Command::new(&intent.program);
+    command
+        .args(&intent.arguments)
+        .env_clear()
+        .envs(&intent.environment)
+        .env(MARKER_VARIABLE, &intent.marker)
+        .current_dir(&intent.working_directory)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .process_group(0);
+    if let Some(user) = &intent.user {
+        command.uid(user.uid).gid(user.gid);
+    }
+    // The command keeps the writing end until it is dropped, and the output would never end.
+    let child = command.spawn()?;
+    Ok((child, reader))
+}
+
+fn keep_output(mut output: io::PipeReader, mut log: BoundedLog) -> u64 {
+    let mut buffer = vec![0; 64 * 1024];
+    loop {
+        match output.read(&mut buffer) {
+            Ok(0) => return log.dropped(),
+            Ok(count) => log.write(buffer.get(..count).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return log.dropped(),
+        }
+    }
+}
+
+/// Why the child was ended by us.
+enum Ended {
+    TimedOut,
+    Cancelled,
+}
+
+fn wait(layout: &RunLayout, intent: &Intent, child: Child) -> RunExit {
+    let group = Pid::from_raw(child.id().cast_signed());
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            end_group(group, &intent.marker);
+            return RunExit::NotStarted { message: format!("the supervisor: {error}") };
+        }
+    };
+    runtime.block_on(async {
+        let mut exited = tokio::task::spawn_blocking({
+            let mut child = child;
+            move || child.wait()
+        });
+        let ended = tokio::select! {
+            status = &mut exited => return outcome(layout, status.map_err(io::Error::other).flatten()),
+            () = tokio::time::sleep(Duration::from_secs(intent.time_limit_seconds)) => Ended::TimedOut,
+            () = asked_to_end() => Ended::Cancelled,
+        };
+        end_group(group, &intent.marker);
+        if let Err(error) = exited.await {
+            tracing::warn!(%error, "the ended child could not be waited for");
+        }
+        match ended {
+            Ended::TimedOut => RunExit::TimedOut,
+            Ended::Cancelled => RunExit::Cancelled,
+        }
+    })
+}
+
+/// Asks the whole tree to end, and insists. The group is asked first so that Ansible can stop its workers in order.
+fn end_group(group: Option<Pid>, marker: &str) {
+    let Some(group) = group else { return };
+    if let Err(error) = kill_process_group(group, Signal::TERM) {
+        tracing::debug!(%error, "the playbook ended before it was asked");
+    }
+    end_marked(marker, GRACE);
+    if let Err(error) = kill_process_group(group, Signal::KILL) {
+        tracing::debug!(%error, "the playbook's group is gone");
+    }
+}
+
+fn outcome(layout: &RunLayout, status: io::Result<ExitStatus>) -> RunExit {
+    match status {
+        // Whoever asked for the end may have reached the playbook before the supervisor.
+        Ok(status) if !status.success() && layout.cancel_request().exists() => RunExit::Cancelled,
+        Ok(status) => match (status.code(), status.signal()) {
+            (Some(0), _) => RunExit::Succeeded,
+            (Some(status), _) => RunExit::Failed { status },
+            (None, signal) => RunExit::Killed { signal: signal.unwrap_or_default() },
+        },
+        Err(error) => RunExit::NotStarted { message: format!("the playbook could not be waited for: {error}") },
+    }
+}
+
+async fn asked_to_end() {
+    // Ignored by being taken: the terminal or session that started us going away is no reason to end.
+    let hangup = signal(SignalKind::hangup());
+    let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+    }
+    drop(hangup);
+}
+
+fn remove_directory(directory: &Path) {
+    match std::fs::remove_dir_all(directory) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            tracing::warn!(directory = %directory.display(), %error, "a directory of the run was left behind");
+        }
+        _ => {}
+    }
+}

@@ -1,0 +1,3 @@
+module hagane.dev/payload/pause
+
+go 1.26.0
