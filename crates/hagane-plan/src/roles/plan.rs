@@ -1,0 +1,63 @@
+//! The planner: from facts, demands and recorded assignments to a plan.
+
+use super::candidates::Problem;
+use super::demand::{Demand, Recorded};
+use super::facts::HostFacts;
+use super::network::Network;
+use super::report::{Plan, Violation, report};
+use super::settle::settle;
+use super::spread::{Setup, best};
+
+/// Chooses a host for every demand that is not recorded, by the goals of the module [`super`].
+///
+/// `demands` have distinct node names. Recorded assignments stay whatever became of their hosts; a recorded node that no
+/// demand names keeps its host too. Where a demand cannot be met, [`Plan::unsatisfied`] says why, and nothing of the plan
+/// should be installed.
+#[must_use]
+pub fn plan_roles(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded]) -> Plan {
+    let problem = Problem::new(hosts, demands, recorded);
+    let (met, violations) = meet(&problem);
+    let mut placed = vec![0; problem.shapes.len()];
+    let served: Vec<usize> = problem
+        .priority
+        .iter()
+        .copied()
+        .filter(|demand| {
+            let shape = problem.shape_of[*demand];
+            placed[shape] += 1;
+            placed[shape] <= met[shape]
+        })
+        .collect();
+    let setup = Setup::new(&problem, &met);
+    let spread = setup.spreads.then(|| best(&problem, &setup, None)).flatten().map(|(_, value)| value.domains);
+    let chosen = settle(&problem, setup, &served);
+    report(&problem, recorded, &chosen, &violations, spread)
+}
+
+/// Goal 2: how many demands of each shape are met (the first ones of its members), and what stands against the others.
+fn meet(problem: &Problem<'_>) -> (Vec<usize>, Vec<Violation>) {
+    let count = problem.shapes.len();
+    let lanes: Vec<(usize, Option<u32>)> = (0..count).map(|shape| (shape, None)).collect();
+    let mut network = Network::new(problem, &lanes, count, problem.recorded_masters.clone(), &[]);
+    let mut met = vec![0; count];
+    let mut closed = vec![false; count];
+    let mut violations: Vec<Violation> = Vec::new();
+    for demand in &problem.priority {
+        let shape = problem.shape_of[*demand];
+        if closed[shape] {
+            // What competes for hosts that all serve already can never be met later.
+            if let Some(violation) = violations.iter_mut().rev().find(|violation| violation.shapes.contains(&shape)) {
+                violation.unmet.push(*demand);
+            }
+            continue;
+        }
+        match network.place(shape) {
+            Ok(()) => met[shape] += 1,
+            Err(shapes) => {
+                shapes.iter().for_each(|shape| closed[*shape] = true);
+                violations.push(Violation { shapes, unmet: vec![*demand] });
+            }
+        }
+    }
+    (met, violations)
+}
