@@ -1,0 +1,169 @@
+//! `hagane wait`: until an object is where it should be, telling what it waits for.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use futures::StreamExt;
+use indicatif::{ProgressBar, ProgressStyle};
+use kube::api::{DynamicObject, WatchEvent, WatchParams};
+use serde_json::Value;
+
+use crate::args::WaitArgs;
+use crate::resource::{api, api_error, find, word};
+use crate::{CliError, connect};
+
+/// Word of `--for` that waits until the object is gone.
+const DELETED: &str = "deleted";
+/// Phase in which waiting for another one is over.
+const FAILED: &str = "Failed";
+
+pub(crate) async fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
+    let client = connect::client(&args.api.kubeconfig).await?;
+    let progress = Progress::new(word(args.subject), &args.name);
+    let limit = Duration::from_secs(args.timeout);
+    match tokio::time::timeout(limit, until(&client, args, &progress)).await {
+        Ok(result) => result,
+        Err(_) => Err(CliError::NotYet(format!(
+            "{} {:?} is not {} after {} s: {}",
+            word(args.subject),
+            args.name,
+            args.target,
+            args.timeout,
+            progress.last()
+        ))),
+    }
+}
+
+async fn until(client: &kube::Client, args: &WaitArgs, progress: &Progress) -> Result<ExitCode, CliError> {
+    loop {
+        let (kind, object) = match find(client, args.subject, &args.api.namespace, &args.name).await {
+            Err(CliError::NotFound { .. }) if args.target == DELETED => return Ok(ExitCode::SUCCESS),
+            other => other?,
+        };
+        if let Some(code) = judge(&object, args, progress)? {
+            return Ok(code);
+        }
+        let version = object.metadata.resource_version.clone().unwrap_or_default();
+        let parameters = WatchParams::default().fields(&format!("metadata.name={}", args.name)).timeout(290);
+        let objects = api(client, kind, &args.api.namespace);
+        let stream = objects.watch(&parameters, &version).await.map_err(|source| api_error("watch", source))?;
+        let mut stream = stream.boxed();
+        while let Some(event) = stream.next().await {
+            match event {
+                Ok(WatchEvent::Added(object) | WatchEvent::Modified(object)) => {
+                    if let Some(code) = judge(&object, args, progress)? {
+                        return Ok(code);
+                    }
+                }
+                Ok(WatchEvent::Deleted(_)) if args.target == DELETED => return Ok(ExitCode::SUCCESS),
+                Ok(WatchEvent::Bookmark(_)) => {}
+                // Deleted, expired or cut: look again.
+                Ok(WatchEvent::Deleted(_) | WatchEvent::Error(_)) | Err(_) => break,
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(300)).await;
+    }
+}
+
+fn judge(object: &DynamicObject, args: &WaitArgs, progress: &Progress) -> Result<Option<ExitCode>, CliError> {
+    let summary = summary(&object.data);
+    progress.show(&summary, &object.data);
+    let phase = object.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    if reached(&object.data, &args.target) {
+        progress.finish();
+        return Ok(Some(ExitCode::SUCCESS));
+    }
+    if phase == FAILED && args.target != DELETED {
+        progress.finish();
+        return Err(CliError::NotYet(format!("{} {:?} failed: {summary}", word(args.subject), args.name)));
+    }
+    Ok(None)
+}
+
+/// Whether the phase is the target, or a condition of that type is true.
+fn reached(object: &Value, target: &str) -> bool {
+    let phase = object.pointer("/status/phase").and_then(Value::as_str);
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let text = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    phase == Some(target)
+        || conditions.iter().any(|condition| text(condition, "type") == target && text(condition, "status") == "True")
+}
+
+/// Phase, the first condition that does not hold, and the task.
+fn summary(object: &Value) -> String {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let mut parts = vec![if text("/status/phase").is_empty() { "Pending".to_owned() } else { text("/status/phase") }];
+    let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let waiting = conditions.iter().find(|condition| condition.get("status").and_then(Value::as_str) != Some("True"));
+    if let Some(condition) = waiting {
+        let part = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        parts.push(format!("{}: {}", part("reason"), part("message")));
+    }
+    let task = text("/status/run/task");
+    if !task.is_empty() && text("/status/run/state") == "Running" {
+        parts.push(task);
+    }
+    parts.join(" | ")
+}
+
+/// A bar on a terminal, one line per change otherwise.
+struct Progress {
+    bar: ProgressBar,
+    terminal: bool,
+    last: std::sync::Mutex<String>,
+}
+
+impl Progress {
+    fn new(word: &str, name: &str) -> Self {
+        use std::io::IsTerminal;
+        let terminal = std::io::stderr().is_terminal();
+        let bar = if terminal { ProgressBar::new_spinner() } else { ProgressBar::hidden() };
+        if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] {wide_msg}") {
+            bar.set_style(style);
+        }
+        bar.set_prefix(format!("{word} {name}"));
+        bar.enable_steady_tick(Duration::from_millis(200));
+        Self { bar, terminal, last: std::sync::Mutex::new(String::new()) }
+    }
+
+    fn show(&self, summary: &str, object: &Value) {
+        let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
+        let counts = match (number("/status/run/tasksStarted"), number("/status/run/tasksTotal")) {
+            (Some(done), Some(total)) => format!(" ({done}/{total})"),
+            (Some(done), None) => format!(" ({done} tasks)"),
+            _ => String::new(),
+        };
+        self.bar.set_message(format!("{summary}{counts}"));
+        let Ok(mut last) = self.last.lock() else { return };
+        if *last != summary {
+            if !self.terminal {
+                eprintln!("{summary}{counts}");
+            }
+            summary.clone_into(&mut last);
+        }
+    }
+
+    fn last(&self) -> String {
+        self.last.lock().map(|last| last.clone()).unwrap_or_default()
+    }
+
+    fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_phase_or_a_true_condition_reaches_the_target() {
+        let object = json!({"status": {"phase": "Installing", "conditions": [
+            {"type": "Planned", "status": "True"}, {"type": "Ready", "status": "False", "reason": "Installing", "message": "m"},
+        ], "run": {"state": "Running", "task": "T"}}});
+        assert!(reached(&object, "Installing") && reached(&object, "Planned") && !reached(&object, "Ready"));
+        assert_eq!(summary(&object), "Installing | Installing: m | T");
+        assert_eq!(summary(&json!({})), "Pending");
+    }
+}
