@@ -1,0 +1,244 @@
+//! `cargo xtask lab`: makes labs, runs programs in them, takes them down.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::path::PathBuf;
+use std::process::{ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use clap::{Args, Subcommand, ValueEnum};
+use hagane_testkit::lab::relay::{self, Forward};
+use hagane_testkit::lab::{self, HostSpec, Image, Lab, LabOptions, LabPaths, MachineSnapshot, ProcessId, Progress};
+
+/// Sizes of the container hosts when none are named: different, so that roles chosen by size can be seen.
+const SIZES: [(u32, u64); 3] = [(2, 6144), (2, 4096), (1, 3072)];
+
+/// How long a relay may take to open its sockets.
+const RELAY_LIMIT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Install the Debian packages a lab needs and build its images.
+    Prepare(Prepare),
+    /// Make a lab; prints where its description (lab.json) is.
+    Up(Up),
+    /// Take a lab down; one that is not there is fine.
+    Down(Id),
+    /// Tell which labs there are.
+    List,
+    /// Open a shell in a lab.
+    Shell(Id),
+    /// Run a program in a lab, with its exit status.
+    Exec(Exec),
+    /// Lead from the machine's loopback into a lab, in the background, until the lab ends.
+    Relay(Relay),
+    /// Make a lab, take it down, and compare the machine before and after.
+    Selfcheck(Hosts),
+}
+
+#[derive(Debug, Args)]
+pub struct Prepare {
+    /// Images to build; all when none is named.
+    #[arg(long = "image", value_enum)]
+    images: Vec<ImageName>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum ImageName {
+    Tiny,
+    Host,
+    Debian,
+}
+
+impl From<ImageName> for Image {
+    fn from(name: ImageName) -> Self {
+        match name {
+            ImageName::Tiny => Self::Tiny,
+            ImageName::Host => Self::Host,
+            ImageName::Debian => Self::Debian,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Up {
+    /// Id of the lab: lower-case letters and digits. Made up when absent.
+    #[arg(long)]
+    id: Option<String>,
+    #[command(flatten)]
+    hosts: Hosts,
+}
+
+#[derive(Debug, Args)]
+pub struct Hosts {
+    /// Number of container hosts, node1, node2, …, of different sizes.
+    #[arg(long, default_value_t = 3)]
+    hosts: usize,
+    /// Container hosts by name and size; replaces --hosts.
+    #[arg(long, value_name = "NAME:CPUS:MEMORY_MIB", value_delimiter = ',')]
+    host_spec: Vec<HostSpec>,
+}
+
+impl Hosts {
+    fn specs(&self) -> Vec<HostSpec> {
+        if !self.host_spec.is_empty() {
+            return self.host_spec.clone();
+        }
+        let machine = std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok()).unwrap_or(1);
+        let numbered = SIZES.iter().cycle().take(self.hosts).enumerate();
+        let spec = |(index, (cpus, memory_mib)): (usize, &(u32, u64))| HostSpec {
+            name: format!("node{}", index + 1),
+            cpus: (*cpus).min(machine),
+            memory_mib: *memory_mib,
+        };
+        numbered.map(spec).collect()
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct Id {
+    /// Id of the lab.
+    #[arg(long)]
+    id: String,
+}
+
+#[derive(Debug, Args)]
+pub struct Exec {
+    #[command(flatten)]
+    lab: Id,
+    /// Program and arguments, after `--`.
+    #[arg(required = true, last = true)]
+    argv: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub struct Relay {
+    #[command(flatten)]
+    lab: Id,
+    /// Address on loopback (port 0: any that is free) and address in the lab.
+    #[arg(long = "forward", value_name = "LISTEN=TARGET", required = true)]
+    forwards: Vec<Forward>,
+    /// Be the relay instead of starting one; writes the addresses listened on to this file.
+    #[arg(long, hide = true)]
+    report: Option<PathBuf>,
+}
+
+/// Runs the subcommand.
+pub fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Prepare(prepare) => {
+            let named: Vec<Image> = prepare.images.into_iter().map(Image::from).collect();
+            lab::prepare(if named.is_empty() { &Image::ALL } else { &named }, Progress::Shown)?;
+        }
+        Command::Up(up) => return up_and_tell(&up),
+        Command::Down(id) => Progress::Shown.phase(&format!("taking down {}", id.id), || lab::take_down(&LabPaths::of(&id.id)?))?,
+        Command::List => list()?,
+        Command::Shell(id) => return shell(&id.id),
+        Command::Exec(exec) => return run_inside(&exec.lab.id, exec.argv),
+        Command::Relay(relay) => return be_or_start_relay(relay),
+        Command::Selfcheck(hosts) => return selfcheck(&hosts),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn up_and_tell(up: &Up) -> Result<ExitCode> {
+    let begin = Instant::now();
+    let options = LabOptions { id: up.id.clone(), hosts: up.hosts.specs(), bound_to_maker: false, progress: Progress::Shown };
+    let lab = Lab::up(&options)?;
+    let description = lab.description();
+    for host in &description.hosts {
+        eprintln!("lab: host {} {} {} cpus {} MiB", host.name, host.address, host.cpus, host.memory_mib);
+    }
+    eprintln!("lab: {} is up ({:.1} s)", description.id, begin.elapsed().as_secs_f64());
+    println!("{}", LabPaths::of(&description.id)?.description().display());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list() -> Result<()> {
+    for id in lab::list()? {
+        let paths = LabPaths::of(&id)?;
+        let state = if lab::dead(&paths)? {
+            "dead"
+        } else if paths.description().exists() {
+            "up"
+        } else {
+            "starting"
+        };
+        println!("{id}\t{state}\t{}", paths.directory.display());
+    }
+    Ok(())
+}
+
+fn shell(id: &str) -> Result<ExitCode> {
+    let lab = Lab::open(id)?;
+    let description = lab.description();
+    eprintln!("In lab {id}. virsh list; ssh -F {} HOST, with:", description.ssh_config.display());
+    for host in &description.hosts {
+        eprintln!("  {} {} {} cpus {} MiB", host.name, host.address, host.cpus, host.memory_mib);
+    }
+    let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/bash".into());
+    inside(&lab, [shell])
+}
+
+fn run_inside(id: &str, argv: Vec<OsString>) -> Result<ExitCode> {
+    inside(&Lab::open(id)?, argv)
+}
+
+fn inside(lab: &Lab, argv: impl IntoIterator<Item = OsString>) -> Result<ExitCode> {
+    use std::os::unix::process::CommandExt;
+    let mut command = lab.command(argv);
+    // Replaces this process, so that signals and the exit status are those of the program.
+    let error = command.stdin(Stdio::inherit()).env("LIBVIRT_DEFAULT_URI", &lab.description().libvirt.uri).exec();
+    Err(error).context("run the program in the lab")
+}
+
+fn be_or_start_relay(relay: Relay) -> Result<ExitCode> {
+    let lab = Lab::open(&relay.lab.id)?;
+    if let Some(report) = relay.report {
+        lab.adopt(ProcessId::current())?;
+        let listeners = relay::listen(&relay.forwards)?;
+        let forwards: Vec<Forward> = listeners.iter().map(|(_, forward)| *forward).collect();
+        let unfinished = report.with_extension("unfinished");
+        std::fs::write(&unfinished, serde_json::to_vec(&forwards)?).context("report the relay's addresses")?;
+        std::fs::rename(&unfinished, &report).context("report the relay's addresses")?;
+        relay::serve(listeners, &lab.network_namespace())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = format!("relay-{}", std::process::id());
+    let report = lab.directory().join(format!("{name}.json"));
+    let log = lab.directory().join(format!("{name}.log"));
+    let errors = File::create(&log).with_context(|| format!("make {}", log.display()))?;
+    let mut command = std::process::Command::new("setsid");
+    command.arg(std::env::current_exe().context("find this program")?).args(["lab", "relay", "--id", &relay.lab.id]);
+    for forward in &relay.forwards {
+        command.arg("--forward").arg(format!("{}={}", forward.listen, forward.target));
+    }
+    command.arg("--report").arg(&report).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    let mut child = command.spawn().context("start the relay")?;
+    let end = Instant::now() + RELAY_LIMIT;
+    while !report.exists() {
+        let status = child.try_wait().context("ask after the relay")?;
+        if status.is_some() || Instant::now() > end {
+            let text = std::fs::read_to_string(&log).unwrap_or_default();
+            bail!("the relay did not start ({status:?}): {}", text.trim());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("{}", std::fs::read_to_string(&report).context("read the relay's addresses")?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn selfcheck(hosts: &Hosts) -> Result<ExitCode> {
+    lab::prepare(&[Image::Tiny, Image::Host], Progress::Shown)?;
+    let before = MachineSnapshot::take();
+    let lab = Lab::up(&LabOptions { hosts: hosts.specs(), progress: Progress::Shown, ..LabOptions::default() })?;
+    Progress::Shown.phase("taking down", || lab.down())?;
+    let difference = MachineSnapshot::difference(&before, &MachineSnapshot::take());
+    if difference.is_empty() {
+        println!("the machine is as it was");
+        return Ok(ExitCode::SUCCESS);
+    }
+    println!("the machine has changed:\n  {}", difference.join("\n  "));
+    Ok(ExitCode::FAILURE)
+}
