@@ -1,29 +1,48 @@
-//! Developer tools: the lab, generators, checks. Each subcommand is a module of its own; this file only hands over.
+//! Tasks of the repository: checks, generators, tests, the lab, the demo, benchmarks. Each is a module of its own; this
+//! file only hands over.
 
+mod check;
+mod command;
+mod crate_graph;
+mod generate;
 mod lab;
+mod test;
+mod tidy;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// Tools for working on Hagane.
-#[derive(Debug, Parser)]
+/// Tasks of the repository.
+#[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
-struct Arguments {
+struct Cli {
     #[command(subcommand)]
-    command: Command,
+    task: Task,
 }
 
-#[derive(Debug, Subcommand)]
-enum Command {
+#[derive(Subcommand)]
+enum Task {
+    /// Format, lint, generated files, unit and in-process tests. Needs no root.
+    Check,
+    /// Everything that `check` does, then the tests with real parts. Needs root.
+    Test(test::TestArgs),
+    /// Write generated files: CRDs, reference pages, the crate graph.
+    Generate(generate::GenerateArgs),
+    /// Check file sizes and forbidden words.
+    Tidy,
     /// Networks with libvirt, machines and hosts of their own, in which the real parts run.
     #[command(subcommand)]
     Lab(lab::Command),
 }
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Lab(command) => lab::run(command),
+    let outcome = match Cli::parse().task {
+        Task::Check => check::run().map(|()| ExitCode::SUCCESS),
+        Task::Test(args) => test::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Generate(args) => generate::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
+        Task::Lab(command) => lab::run(command),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
