@@ -17,6 +17,10 @@ pub enum FieldProblem {
     Duplicate,
     /// The value has the wrong JSON type.
     TypeInvalid,
+    /// The text is too long.
+    TooLong,
+    /// There are too many elements.
+    TooMany,
 }
 
 impl FieldProblem {
@@ -30,6 +34,8 @@ impl FieldProblem {
             Self::Forbidden => "FieldValueForbidden",
             Self::Duplicate => "FieldValueDuplicate",
             Self::TypeInvalid => "FieldValueTypeInvalid",
+            Self::TooLong => "FieldValueTooLong",
+            Self::TooMany => "FieldValueTooMany",
         }
     }
 
@@ -40,6 +46,8 @@ impl FieldProblem {
             Self::NotSupported => "Unsupported value",
             Self::Forbidden => "Forbidden",
             Self::Duplicate => "Duplicate value",
+            Self::TooLong => "Too long",
+            Self::TooMany => "Too many",
         }
     }
 }
@@ -51,7 +59,7 @@ pub struct FieldError {
     pub field: String,
     /// What is wrong.
     pub problem: FieldProblem,
-    /// The value found, as JSON; empty for `Required` and `Forbidden`.
+    /// The value found, as JSON; empty for `Required`, `Forbidden` and `TooLong`.
     pub value: String,
     /// What is allowed, or why not.
     pub detail: String,
@@ -78,7 +86,8 @@ impl FieldError {
         Self { field: field.into(), problem: FieldProblem::Forbidden, value: String::new(), detail: detail.into() }
     }
 
-    fn with_value(
+    /// A value that is wrong in the way `problem` says.
+    pub fn with_value(
         field: impl Into<String>,
         problem: FieldProblem,
         value: impl serde::Serialize,
