@@ -28,7 +28,9 @@ type Graph = BTreeMap<String, Vec<String>>;
 
 /// The graph as text, one crate a line.
 pub fn text() -> Result<String> {
-    let mut text = String::from("# Which crate uses which of ours (development dependencies left out). Written by `make generate`.\n");
+    let mut text = String::from(
+        "# Which crate uses which of ours (development dependencies left out). Written by `make generate`.\n",
+    );
     for (name, uses) in graph()? {
         let list = if uses.is_empty() { "-".to_owned() } else { uses.join(", ") };
         writeln!(text, "{name}: {list}")?;

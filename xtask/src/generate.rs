@@ -53,7 +53,9 @@ fn files() -> Result<BTreeMap<PathBuf, String>> {
 }
 
 fn kinds_page() -> Result<String> {
-    let mut text = String::from("# Kinds\n\nEvery kind that Hagane serves, with its fields. Written by `make generate`; `kubectl explain` shows the same.\n");
+    let mut text = String::from(
+        "# Kinds\n\nEvery kind that Hagane serves, with its fields. Written by `make generate`; `kubectl explain` shows the same.\n",
+    );
     for kind in hagane_api::kinds() {
         let KindDescriptor { kind: name, plural, short_names, description, .. } = kind;
         write!(text, "\n## {name} ({}/{plural})\n\n{description}\n", kind.api_version())?;
@@ -116,7 +118,8 @@ fn command_section(text: &mut String, command: &mut clap::Command, parent: &str)
     let help = command.render_long_help().to_string();
     let help: String = help.lines().map(|line| format!("{}\n", line.trim_end())).collect();
     write!(text, "\n## {name}\n\n```text\n{}\n```\n", help.trim_end())?;
-    let children: Vec<_> = command.get_subcommands().map(|child| (child.get_name().to_owned(), child.is_hide_set())).collect();
+    let children: Vec<_> =
+        command.get_subcommands().map(|child| (child.get_name().to_owned(), child.is_hide_set())).collect();
     for (child, hidden) in children {
         if let Some(child) = command.find_subcommand_mut(&child).filter(|_| !hidden && child != "help") {
             command_section(text, child, &format!("{name} "))?;
@@ -130,7 +133,8 @@ mod tests {
     #[test]
     fn every_field_of_a_kind_has_a_row_and_a_meaning() {
         let page = super::kinds_page().expect("text");
-        let row = page.lines().find(|line| line.starts_with("| `spec.providerSpec.memoryInGB`")).expect("the seed's field");
+        let row =
+            page.lines().find(|line| line.starts_with("| `spec.providerSpec.memoryInGB`")).expect("the seed's field");
         assert!(row.contains("integer") && row.contains("GiB"), "{row}");
     }
 }

@@ -85,7 +85,8 @@ impl Hosts {
         if !self.host_spec.is_empty() {
             return self.host_spec.clone();
         }
-        let machine = std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok()).unwrap_or(1);
+        let machine =
+            std::thread::available_parallelism().ok().and_then(|count| u32::try_from(count.get()).ok()).unwrap_or(1);
         let numbered = SIZES.iter().cycle().take(self.hosts).enumerate();
         let spec = |(index, (cpus, memory_mib)): (usize, &(u32, u64))| HostSpec {
             name: format!("node{}", index + 1),
@@ -132,7 +133,9 @@ pub fn run(command: Command) -> Result<ExitCode> {
             lab::prepare(if named.is_empty() { &Image::ALL } else { &named }, Progress::Shown)?;
         }
         Command::Up(up) => return up_and_tell(&up),
-        Command::Down(id) => Progress::Shown.phase(&format!("taking down {}", id.id), || lab::take_down(&LabPaths::of(&id.id)?))?,
+        Command::Down(id) => {
+            Progress::Shown.phase(&format!("taking down {}", id.id), || lab::take_down(&LabPaths::of(&id.id)?))?
+        }
         Command::List => list()?,
         Command::Shell(id) => return shell(&id.id),
         Command::Exec(exec) => return run_inside(&exec.lab.id, exec.argv),
@@ -144,7 +147,8 @@ pub fn run(command: Command) -> Result<ExitCode> {
 
 fn up_and_tell(up: &Up) -> Result<ExitCode> {
     let begin = Instant::now();
-    let options = LabOptions { id: up.id.clone(), hosts: up.hosts.specs(), bound_to_maker: false, progress: Progress::Shown };
+    let options =
+        LabOptions { id: up.id.clone(), hosts: up.hosts.specs(), bound_to_maker: false, progress: Progress::Shown };
     let lab = Lab::up(&options)?;
     let description = lab.description();
     for host in &description.hosts {
@@ -205,13 +209,24 @@ fn be_or_start_relay(relay: Relay) -> Result<ExitCode> {
         relay::serve(listeners, &lab.network_namespace())?;
         return Ok(ExitCode::SUCCESS);
     }
+    println!("{}", start_relay(&lab, &relay.forwards)?);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts a relay that ends with the lab; gives the addresses it listens on, as JSON.
+pub fn start_relay(lab: &Lab, forwards: &[Forward]) -> Result<String> {
     let name = format!("relay-{}", std::process::id());
     let report = lab.directory().join(format!("{name}.json"));
     let log = lab.directory().join(format!("{name}.log"));
     let errors = File::create(&log).with_context(|| format!("make {}", log.display()))?;
     let mut command = std::process::Command::new("setsid");
-    command.arg(std::env::current_exe().context("find this program")?).args(["lab", "relay", "--id", &relay.lab.id]);
-    for forward in &relay.forwards {
+    command.arg(std::env::current_exe().context("find this program")?).args([
+        "lab",
+        "relay",
+        "--id",
+        &lab.description().id,
+    ]);
+    for forward in forwards {
         command.arg("--forward").arg(format!("{}={}", forward.listen, forward.target));
     }
     command.arg("--report").arg(&report).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
@@ -225,8 +240,7 @@ fn be_or_start_relay(relay: Relay) -> Result<ExitCode> {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("{}", std::fs::read_to_string(&report).context("read the relay's addresses")?);
-    Ok(ExitCode::SUCCESS)
+    std::fs::read_to_string(&report).context("read the relay's addresses")
 }
 
 fn selfcheck(hosts: &Hosts) -> Result<ExitCode> {

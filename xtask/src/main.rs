@@ -4,6 +4,7 @@
 mod check;
 mod command;
 mod crate_graph;
+mod demo;
 mod generate;
 mod lab;
 mod test;
@@ -34,6 +35,9 @@ enum Task {
     /// Networks with libvirt, machines and hosts of their own, in which the real parts run.
     #[command(subcommand)]
     Lab(lab::Command),
+    /// The whole road in a lab that stays until it is taken down.
+    #[command(subcommand)]
+    Demo(demo::Command),
 }
 
 fn main() -> ExitCode {
@@ -43,6 +47,7 @@ fn main() -> ExitCode {
         Task::Generate(args) => generate::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Lab(command) => lab::run(command),
+        Task::Demo(command) => demo::run(&command),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

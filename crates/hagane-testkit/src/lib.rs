@@ -5,3 +5,5 @@
 
 pub mod contract;
 pub mod fake;
+pub mod lab;
+pub mod road;
