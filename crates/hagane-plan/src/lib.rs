@@ -5,4 +5,9 @@
 //! what is not known is a fact of its own kind, never an error.
 #![warn(missing_docs)]
 
+pub mod cluster;
+pub mod decision;
+pub mod host;
+pub mod machine;
+pub mod provisioning;
 pub mod roles;

@@ -44,8 +44,9 @@ impl<'a> Problem<'a> {
         let taken: HashSet<&str> = recorded.iter().map(|entry| entry.host.as_str()).collect();
         let open = |master: bool| {
             let known = &known;
-            (0..demands.len())
-                .filter(move |index| demands[*index].is_master() == master && !known.contains(demands[*index].node.as_str()))
+            (0..demands.len()).filter(move |index| {
+                demands[*index].is_master() == master && !known.contains(demands[*index].node.as_str())
+            })
         };
         let priority: Vec<usize> = open(true).chain(open(false)).collect();
         let (mut shapes, shape_of) = group(demands, &priority);

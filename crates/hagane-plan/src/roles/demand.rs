@@ -1,6 +1,7 @@
 //! What a node needs of its host.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use hagane_api::mac::MacAddress;
 use hagane_api::quantity::{ByteSize, MilliCpus};
@@ -74,6 +75,25 @@ pub struct Needs {
     pub mac: Option<MacAddress>,
     /// Name of the one host object allowed.
     pub host_name: Option<String>,
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = Vec::new();
+        parts.extend(self.host_name.as_ref().map(|name| format!("host {name}")));
+        parts.extend(self.mac.map(|mac| format!("MAC address {mac}")));
+        parts.extend((self.cpu.0 > 0).then(|| format!("{} CPUs", self.cpu)));
+        parts.extend((self.memory.0 > 0).then(|| format!("{} of memory", self.memory)));
+        parts.extend((self.disk.0 > 0).then(|| format!("{} of disk", self.disk)));
+        parts.extend((self.nic_count > 0).then(|| format!("{} NICs", self.nic_count)));
+        for (name, needed) in [("sriov", self.sriov), ("qat", self.qat), ("gpu", self.gpu)] {
+            parts.extend(needed.then(|| name.to_owned()));
+        }
+        parts.extend(self.architecture.as_ref().map(|name| format!("architecture {name}")));
+        parts.extend(self.failure_domain.as_ref().map(|name| format!("failure domain {name}")));
+        parts.extend(self.labels.iter().map(|(key, value)| format!("label {key}={value}")));
+        formatter.write_str(&parts.join(", "))
+    }
 }
 
 /// An assignment that was decided and stored before.

@@ -41,6 +41,8 @@ pub struct HostFacts {
     pub memory: Option<MemoryMib>,
     /// Size of the largest disk.
     pub disk: Option<ByteSize>,
+    /// Hardware address of the NIC it boots from.
+    pub boot_mac: Option<MacAddress>,
     /// Network interfaces; `None` where they were never looked at.
     pub nics: Option<Vec<Nic>>,
     /// Labels of the host object.
@@ -60,10 +62,18 @@ pub struct HostFacts {
 }
 
 impl HostFacts {
-    /// The first address of any NIC, in the order of the facts.
+    /// The address to reach the host at: of the NIC with `mac`, else of the NIC it boots from, else the first known.
     #[must_use]
-    pub fn address(&self) -> Option<IpAddr> {
-        self.nics.iter().flatten().find_map(|nic| nic.address)
+    pub fn address(&self, mac: Option<MacAddress>) -> Option<IpAddr> {
+        let nics = || self.nics.iter().flatten();
+        let of = |mac: Option<MacAddress>| nics().find(|nic| Some(nic.mac) == mac).and_then(|nic| nic.address);
+        of(mac).or_else(|| of(self.boot_mac)).or_else(|| nics().find_map(|nic| nic.address))
+    }
+
+    /// Whether a NIC has the hardware address.
+    #[must_use]
+    pub fn has_mac(&self, mac: MacAddress) -> bool {
+        self.boot_mac == Some(mac) || self.nics.iter().flatten().any(|nic| nic.mac == mac)
     }
 }
 

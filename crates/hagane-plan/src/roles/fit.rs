@@ -124,7 +124,7 @@ pub(super) fn examine<'a, B>(
     if let Some(name) = needs.host_name.as_deref().filter(|name| *name != host.name) {
         report(Lack::Name(name))?;
     }
-    if let Some(mac) = needs.mac.filter(|mac| !host.nics.iter().flatten().any(|nic| nic.mac == *mac)) {
+    if let Some(mac) = needs.mac.filter(|mac| !host.has_mac(*mac)) {
         report(Lack::Mac(mac))?;
     }
     if needs.memory.0 > 0 && host.memory.is_none_or(|has| has.bytes() < needs.memory) {

@@ -189,14 +189,15 @@ impl<'p> Network<'p> {
         let mut next = 0;
         while let Some(lane) = reached.get(next).copied() {
             next += 1;
-            if let Some(host) = self.head(lane) {
-                if best.is_none_or(|(least, _)| host < least) {
-                    best = Some((host, lane));
-                }
+            if let Some(host) = self.head(lane)
+                && best.is_none_or(|(least, _)| host < least)
+            {
+                best = Some((host, lane));
             }
-            for other in 0..count {
-                if parent[other] == usize::MAX && self.steals[lane * count + other] > 0 {
-                    parent[other] = lane;
+            let row = &self.steals[lane * count..(lane + 1) * count];
+            for (other, (parent, hosts)) in parent.iter_mut().zip(row).enumerate() {
+                if *parent == usize::MAX && *hosts > 0 {
+                    *parent = lane;
                     reached.push(other);
                 }
             }
@@ -325,9 +326,9 @@ impl<'p> Network<'p> {
         reaches[lane] = true;
         let mut found = vec![lane];
         while let Some(target) = found.pop() {
-            for other in 0..count {
-                if !reaches[other] && self.steals[other * count + target] > 0 {
-                    reaches[other] = true;
+            for (other, reaches) in reaches.iter_mut().enumerate() {
+                if !*reaches && self.steals[other * count + target] > 0 {
+                    *reaches = true;
                     found.push(other);
                 }
             }

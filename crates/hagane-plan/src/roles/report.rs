@@ -194,7 +194,8 @@ fn new_assignment(
         )),
     }
     if let (true, Some(domains)) = (shape.master, spread) {
-        let own = facts.failure_domain.as_deref().map_or_else(|| "none known".to_owned(), |domain| format!("{domain:?}"));
+        let own =
+            facts.failure_domain.as_deref().map_or_else(|| "none known".to_owned(), |domain| format!("{domain:?}"));
         reasons.push(format!("failure domain {own}: masters stand in {domains}"));
     }
     let Demand { node, roles, .. } = &problem.demands[demand];

@@ -49,10 +49,12 @@ impl Setup {
     /// Fixes the failure domain of masters that have only one.
     fn fix_the_obvious(&mut self, problem: &Problem<'_>) {
         for (shape, facts) in problem.shapes.iter().enumerate() {
-            if self.spreads && facts.master && self.units[shape] > 0 {
-                if let [domain] = problem.domains_of(shape)[..] {
-                    self.fix(shape, domain, self.units[shape]);
-                }
+            if self.spreads
+                && facts.master
+                && self.units[shape] > 0
+                && let [domain] = problem.domains_of(shape)[..]
+            {
+                self.fix(shape, domain, self.units[shape]);
             }
         }
     }
@@ -108,12 +110,7 @@ fn ceiling(masters: &[u32]) -> u32 {
     masters.iter().sum::<u32>().div_ceil(used.max(1))
 }
 
-fn flow<'p>(
-    problem: &'p Problem<'p>,
-    setup: &Setup,
-    hub: Option<usize>,
-    ceiling: u32,
-) -> Option<(Network<'p>, Value)> {
+fn flow<'p>(problem: &'p Problem<'p>, setup: &Setup, hub: Option<usize>, ceiling: u32) -> Option<(Network<'p>, Value)> {
     let plain = (0..setup.units.len()).filter(|shape| setup.units[*shape] > 0 && Some(*shape) != hub);
     let mut lanes: Vec<(usize, Option<u32>)> = plain.map(|shape| (shape, None)).collect();
     let mut units: Vec<usize> = lanes.iter().map(|(shape, _)| setup.units[*shape]).collect();
@@ -224,8 +221,7 @@ impl<'p> Search<'p> {
                 let tight = ceiling(&network.masters());
                 let Some((network, value)) = flow(self.problem, &trial, hub, tight) else { return };
                 let hub_lanes = &network.lanes[network.hub_start..];
-                placed[turn] =
-                    hub_lanes.iter().flat_map(|lane| lane.used.iter().filter_map(|_| lane.domain)).collect();
+                placed[turn] = hub_lanes.iter().flat_map(|lane| lane.used.iter().filter_map(|_| lane.domain)).collect();
                 if trial.open_shapes(self.problem).len() <= 1 {
                     self.offer(&trial, value);
                 }

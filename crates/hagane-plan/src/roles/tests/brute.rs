@@ -18,8 +18,7 @@ pub(super) fn best(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded
     let masters = demands.iter().filter(open).filter(|demand| demand.is_master());
     let others = demands.iter().filter(open).filter(|demand| !demand.is_master());
     let order: Vec<&Demand> = masters.chain(others).collect();
-    let mut taken: Vec<bool> =
-        ranked.iter().map(|host| recorded.iter().any(|entry| entry.host == host.name)).collect();
+    let mut taken: Vec<bool> = ranked.iter().map(|host| recorded.iter().any(|entry| entry.host == host.name)).collect();
     let mut search = Search { ranked: &ranked, order: &order, recorded, best: None };
     search.go(&mut Vec::new(), &mut taken);
     let (_, choice) = search.best.expect("the empty assignment is always there");

@@ -37,7 +37,11 @@ fn demand(spread: u8) -> impl Strategy<Value = Demand> {
     })
 }
 
-fn case(spread: u8, hosts: usize, demands: usize) -> impl Strategy<Value = (Vec<HostFacts>, Vec<Demand>, Vec<Recorded>)> {
+fn case(
+    spread: u8,
+    hosts: usize,
+    demands: usize,
+) -> impl Strategy<Value = (Vec<HostFacts>, Vec<Demand>, Vec<Recorded>)> {
     let hosts = prop::collection::vec(host(), 0..=hosts);
     // Few shapes, so that equal demands are common.
     let shapes = prop::collection::vec(demand(spread), 1..=3);

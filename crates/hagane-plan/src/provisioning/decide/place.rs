@@ -1,0 +1,278 @@
+//! From demands to claimed, reachable hosts, and the intent of a run.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::{Assignment, RejectedHost, RolePlan, UnmetDemand};
+use hagane_api::bpa::reasons::{
+    ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
+};
+use hagane_api::condition::ConditionStatus::{False, True, Unknown};
+
+use super::super::demands::{Wanted, roles};
+use super::super::facts::{Claim, Facts, Host, HostCheck, HostCheckResult, Login};
+use super::super::order::run_id;
+use super::super::{Action, Decision, HostRef};
+use super::say::Say;
+use crate::decision::{Next, names};
+use crate::roles::{Availability, HostFacts, Plan, Recorded, plan_roles};
+
+/// Pause before hosts, keys and names are looked at again without a change.
+pub(super) const RETRY: Duration = Duration::from_secs(30);
+const SSH_RETRY: Duration = Duration::from_secs(10);
+/// Most rejected hosts kept in status.
+const REJECTED_MAX: usize = 50;
+/// Declared and real amounts may differ by this much, in per cent.
+const TOLERANCE_PERCENT: u64 = 10;
+
+pub(super) fn decide(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
+    let kept = kept(facts, wanted);
+    let plan = match facts.plan.as_ref().filter(|plan| is_complete(plan, &kept, wanted, facts.generation)) {
+        Some(plan) => plan,
+        None => return plan_anew(facts, wanted, &kept, say),
+    };
+    let say = say.with(Type::HostsAssigned, True, Reason::HostsAssigned, format!("{} nodes", plan.assignments.len()));
+    let used: BTreeSet<&str> = plan.assignments.iter().map(|entry| entry.host.as_str()).collect();
+    let in_plan = |host: &&Host| used.contains(host.facts.name.as_str());
+    let spare = refs(facts.hosts.iter().filter(|host| host.claim == Claim::Ours && !in_plan(host)));
+    let unclaimed = refs(facts.hosts.iter().filter(in_plan).filter(|host| host.claim == Claim::None));
+    if !spare.is_empty() || !unclaimed.is_empty() {
+        let message = format!("claiming {}", host_names(&unclaimed));
+        let mut actions = Vec::new();
+        actions.extend((!spare.is_empty()).then_some(Action::ReleaseHosts(spare)));
+        actions.extend((!unclaimed.is_empty()).then_some(Action::ClaimHosts(unclaimed)));
+        return say.does(Phase::Pending, Reason::ClaimingHosts, message, actions);
+    }
+    reach(facts, &used, say)
+}
+
+/// Recorded assignments that stay: still asked for, on a host that exists and that nobody else took.
+fn kept<'a>(facts: &'a Facts, wanted: &Wanted) -> Vec<&'a Assignment> {
+    let asked: BTreeSet<&str> = wanted.demands.iter().map(|demand| demand.node.as_str()).collect();
+    let hosts: BTreeMap<&str, &Host> = facts.hosts.iter().map(|host| (host.facts.name.as_str(), host)).collect();
+    let stays = |entry: &&Assignment| {
+        let host = hosts.get(entry.host.as_str()).filter(|host| host.uid == entry.host_uid);
+        asked.contains(entry.node.as_str()) && host.is_some_and(|host| !matches!(host.claim, Claim::Other(_)))
+    };
+    facts.plan.iter().flat_map(|plan| &plan.assignments).filter(stays).collect()
+}
+
+fn is_complete(plan: &RolePlan, kept: &[&Assignment], wanted: &Wanted, generation: i64) -> bool {
+    let same_roles = |entry: &&Assignment| {
+        wanted.demands.iter().any(|demand| demand.node == entry.node && demand.roles == roles(&entry.roles))
+    };
+    plan.generation == generation
+        && plan.unsatisfied.is_empty()
+        && kept.len() == plan.assignments.len()
+        && kept.len() == wanted.demands.len()
+        && kept.iter().all(same_roles)
+}
+
+fn plan_anew(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], say: Say) -> Decision {
+    let hosts: Vec<HostFacts> = facts.hosts.iter().map(usable).collect();
+    let role_of: BTreeMap<&str, &[_]> =
+        wanted.demands.iter().map(|demand| (demand.node.as_str(), demand.roles.as_slice())).collect();
+    let recorded: Vec<Recorded> = kept
+        .iter()
+        .map(|entry| Recorded {
+            node: entry.node.clone(),
+            roles: role_of.get(entry.node.as_str()).map_or_else(Vec::new, |roles| roles.to_vec()),
+            host: entry.host.clone(),
+        })
+        .collect();
+    let result = plan_roles(&hosts, &wanted.demands, &recorded);
+    let plan = to_store(facts, wanted, kept, &result);
+    if result.is_complete() {
+        let message = format!("{} nodes have hosts", plan.assignments.len());
+        return say.with(Type::HostsAssigned, False, Reason::Planning, "").does(
+            Phase::Pending,
+            Reason::Planning,
+            message,
+            vec![Action::RecordPlan(Box::new(plan))],
+        );
+    }
+    let short: Vec<String> =
+        plan.unsatisfied.iter().map(|unmet| format!("{}: {}", unmet.demand, unmet.short)).collect();
+    let message = names_of_unmet(&short);
+    let say = say.with(Type::HostsAssigned, False, Reason::NoSuitableHosts, message.clone());
+    let next = Next::After(RETRY, Wait::Hosts);
+    let decision = say.ends(Phase::Waiting, Reason::NoSuitableHosts, message, next);
+    let news = facts.plan.as_ref() != Some(&plan);
+    Decision { actions: news.then(|| Action::RecordPlan(Box::new(plan))).into_iter().collect(), ..decision }
+}
+
+fn names_of_unmet(short: &[String]) -> String {
+    const MOST: usize = 3;
+    let shown = short.iter().take(MOST).map(String::as_str).collect::<Vec<_>>().join("; ");
+    match short.len().checked_sub(MOST) {
+        Some(more) if more > 0 => format!("{shown}; and {more} more nodes"),
+        _ => shown,
+    }
+}
+
+/// The host as the planner may use it: a claim of ours is none, and a host without an address cannot be installed.
+fn usable(host: &Host) -> HostFacts {
+    let facts = host.facts.clone();
+    let available = match (&host.claim, &facts.available) {
+        (Claim::Other(who), _) => Availability::ClaimedBy(who.clone()),
+        (_, Availability::ClaimedBy(_) | Availability::Free) if facts.address(None).is_none() => {
+            Availability::NotReady("no address is known".to_owned())
+        }
+        (_, Availability::ClaimedBy(_)) => Availability::Free,
+        (_, other) => other.clone(),
+    };
+    HostFacts { available, ..facts }
+}
+
+/// The plan in its stored form. While demands are unmet only what was recorded before stays recorded.
+fn to_store(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], result: &Plan) -> RolePlan {
+    let complete = result.is_complete();
+    let by_name: BTreeMap<&str, &Host> = facts.hosts.iter().map(|host| (host.facts.name.as_str(), host)).collect();
+    let macs: BTreeMap<&str, _> =
+        wanted.demands.iter().map(|demand| (demand.node.as_str(), demand.needs.mac)).collect();
+    let mut assignments = Vec::new();
+    for entry in result.assignments.iter().take(if complete { usize::MAX } else { kept.len() }) {
+        let host = by_name.get(entry.host.as_str());
+        let before = kept.iter().find(|kept| kept.node == entry.node);
+        let mac = macs.get(entry.node.as_str()).copied().flatten();
+        let address = host.and_then(|host| host.facts.address(mac)).map(|address| address.to_string());
+        assignments.push(Assignment {
+            node: entry.node.clone(),
+            roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
+            host: entry.host.clone(),
+            host_uid: host.map(|host| host.uid.clone()).unwrap_or_default(),
+            address: address.or_else(|| before.map(|kept| kept.address.clone())).unwrap_or_default(),
+            reasons: before.map_or_else(|| entry.reasons.clone(), |kept| kept.reasons.clone()),
+        });
+    }
+    let demand_text = |node: &str| {
+        let demand = wanted.demands.iter().find(|demand| demand.node == node);
+        let needs = demand.map(|demand| demand.needs.to_string()).unwrap_or_default();
+        if needs.is_empty() { node.to_owned() } else { format!("{node} ({needs})") }
+    };
+    let (next_master, next_worker) = match &facts.plan {
+        _ if complete => (wanted.next_master_index, wanted.next_worker_index),
+        Some(plan) => (plan.next_master_index, plan.next_worker_index),
+        None => (0, 0),
+    };
+    RolePlan {
+        generation: facts.generation,
+        assignments,
+        rejected: result
+            .rejected
+            .iter()
+            .take(REJECTED_MAX)
+            .map(|entry| RejectedHost { host: entry.host.clone(), reasons: entry.reasons.clone() })
+            .collect(),
+        unsatisfied: result
+            .unsatisfied
+            .iter()
+            .map(|entry| UnmetDemand { demand: demand_text(&entry.demand), short: entry.short.to_string() })
+            .collect(),
+        next_master_index: next_master,
+        next_worker_index: next_worker,
+    }
+}
+
+/// SSH: key, host keys, facts; then the intent of a run.
+fn reach(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Decision {
+    let key_next = Next::After(SSH_RETRY, Wait::SshKey);
+    match &facts.login {
+        Login::Present => {}
+        Login::Missing { secret } => {
+            let message = format!("Secret {secret} with key ssh-privatekey is not there");
+            return say.ends(Phase::Waiting, Reason::SshKeyMissing, message, key_next);
+        }
+        Login::Invalid { secret, problem } => {
+            let message = format!("Secret {secret}: {problem}");
+            return say.ends(Phase::Waiting, Reason::SshKeyInvalid, message, key_next);
+        }
+    }
+    let in_plan = facts.hosts.iter().filter(|host| used.contains(host.facts.name.as_str()));
+    let unpinned = refs(in_plan.clone().filter(|host| !host.pinned));
+    if !unpinned.is_empty() {
+        let message = format!("asking {} for their SSH host keys", host_names(&unpinned));
+        let decision = say.does(Phase::Waiting, Reason::PinningHostKeys, message, vec![Action::PinHostKeys(unpinned)]);
+        return Decision { next: Next::After(SSH_RETRY, Wait::Ssh), ..decision };
+    }
+    let Some(checks) = &facts.checks else {
+        let say = say.with(Type::FactsDiffer, Unknown, Reason::FactsNotChecked, "");
+        return say.does(Phase::Waiting, Reason::CheckingFacts, "", vec![Action::CheckFacts(refs(in_plan))]);
+    };
+    if let Some((reason, message)) = unreachable(checks) {
+        return say.ends(Phase::Waiting, reason, message, Next::After(SSH_RETRY, Wait::Ssh));
+    }
+    let differences: Vec<String> = in_plan.flat_map(|host| differences(host, checks)).collect();
+    let say = if differences.is_empty() {
+        say.with(Type::FactsDiffer, False, Reason::FactsAgree, "")
+    } else {
+        say.with(Type::FactsDiffer, True, Reason::FactsDiffer, names(&differences))
+    };
+    let id = run_id(&facts.uid, facts.generation, facts.retry.as_deref());
+    let intent = Action::RecordRunIntent { id: id.clone(), generation: facts.generation, retry: facts.retry.clone() };
+    say.with(Type::Installed, False, Reason::Starting, "").does(
+        Phase::Installing,
+        Reason::Starting,
+        format!("run {id} is recorded"),
+        vec![intent],
+    )
+}
+
+fn unreachable(checks: &[HostCheck]) -> Option<(Reason, String)> {
+    let find = |reason: Reason, get: fn(&HostCheckResult) -> Option<&String>| {
+        let found: Vec<String> = checks
+            .iter()
+            .filter_map(|check| get(&check.result).map(|problem| format!("{}: {problem}", check.host)))
+            .collect();
+        (!found.is_empty()).then(|| (reason, names(&found)))
+    };
+    find(Reason::HostKeyChanged, |result| match result {
+        HostCheckResult::HostKeyChanged(problem) => Some(problem),
+        _ => None,
+    })
+    .or_else(|| {
+        find(Reason::LoginRefused, |result| match result {
+            HostCheckResult::LoginRefused(problem) => Some(problem),
+            _ => None,
+        })
+    })
+    .or_else(|| {
+        find(Reason::HostUnreachable, |result| match result {
+            HostCheckResult::Unreachable(problem) => Some(problem),
+            _ => None,
+        })
+    })
+}
+
+fn differences(host: &Host, checks: &[HostCheck]) -> Vec<String> {
+    let Some(HostCheckResult::Answered { cpus, memory }) =
+        checks.iter().find(|check| check.host == host.facts.name).map(|check| &check.result)
+    else {
+        return Vec::new();
+    };
+    let name = &host.facts.name;
+    let mut found = Vec::new();
+    if let (Some(declared), Some(real)) = (host.facts.cpus, cpus)
+        && differ(declared.0, real.0)
+    {
+        found.push(format!("{name}: {declared} CPUs declared, {real} found"));
+    }
+    if let (Some(declared), Some(real)) = (host.facts.memory, memory)
+        && differ(declared.0, real.0)
+    {
+        found.push(format!("{name}: {declared} of memory declared, {real} found"));
+    }
+    found
+}
+
+fn differ(declared: u64, real: u64) -> bool {
+    u128::from(declared.abs_diff(real)) * 100 > u128::from(declared) * u128::from(TOLERANCE_PERCENT)
+}
+
+fn refs<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<HostRef> {
+    hosts.map(|host| HostRef { name: host.facts.name.clone(), uid: host.uid.clone() }).collect()
+}
+
+fn host_names(hosts: &[HostRef]) -> String {
+    names(&hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>())
+}

@@ -1,0 +1,247 @@
+//! A recorded run: followed until it ended, then its kubeconfig.
+
+use std::time::Duration;
+
+use hagane_api::bpa::reasons::{
+    ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
+    RunWord,
+};
+use hagane_api::condition::ConditionStatus::{False, True, Unknown};
+use hagane_api::field::FieldError;
+
+use super::super::demands::{Wanted, roles};
+use super::super::facts::{Facts, KubeconfigFact, RunEnd, RunRecord, RunSeen, SecretFact, StartFact, StartFailure};
+use super::super::order::{order, time_limit};
+use super::super::{Action, Decision};
+use super::say::Say;
+use crate::decision::Next;
+
+/// How often a run is looked at.
+const RUN_POLL: Duration = Duration::from_secs(2);
+/// How often a cluster that does not answer is tried.
+const CLUSTER_POLL: Duration = Duration::from_secs(10);
+/// Pause before something outside is tried again.
+const RETRY: Duration = Duration::from_secs(30);
+/// Time beyond its limit after which a run of another holder is dead for sure: the limit is kept by the run itself.
+const GRACE: Duration = Duration::from_secs(600);
+
+/// What a recorded run leads to.
+pub(super) enum Followed {
+    /// Everything is decided by it.
+    Decided(Decision),
+    /// There is none, or another one is asked for.
+    NothingToFollow(Say),
+}
+
+enum Stage {
+    Intended,
+    Running(String),
+    Ended(RunEnd),
+    HeldElsewhere,
+    Unreadable(String),
+}
+
+pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Followed {
+    let Some(run) = &facts.run else { return Followed::NothingToFollow(say) };
+    let decision = match stage(facts, run) {
+        Stage::Intended if run.generation != facts.generation || wanted.is_err() => {
+            return Followed::NothingToFollow(say);
+        }
+        Stage::Ended(end) if end != RunEnd::Succeeded && asks_anew(facts, run) => {
+            return Followed::NothingToFollow(say);
+        }
+        Stage::Ended(RunEnd::Succeeded) if matches!(facts.secret, SecretFact::Absent) && asks_anew(facts, run) => {
+            // Its kubeconfig was never kept, and a person asks for another run.
+            if matches!(facts.kubeconfig, KubeconfigFact::Invalid(_)) {
+                return Followed::NothingToFollow(say);
+            }
+            succeeded(facts, run, wanted, say)
+        }
+        Stage::Ended(RunEnd::Succeeded) => succeeded(facts, run, wanted, say),
+        Stage::Intended => start(facts, run, say),
+        Stage::Running(progress) => installing(say, progress),
+        Stage::HeldElsewhere => held_elsewhere(run, say),
+        Stage::Unreadable(problem) => {
+            let message = format!("the record of run {} cannot be read: {problem}", run.id);
+            say.ends(Phase::Installing, Reason::Installing, message, Next::After(RETRY, Wait::Run))
+        }
+        Stage::Ended(end) => failed(run, &end, say),
+    };
+    Followed::Decided(decision)
+}
+
+/// Whether another spec or another retry is asked for than the run answers.
+fn asks_anew(facts: &Facts, run: &RunRecord) -> bool {
+    run.generation != facts.generation || run.retry != facts.retry
+}
+
+fn stage(facts: &Facts, run: &RunRecord) -> Stage {
+    if let Some(end) = recorded_end(run.state) {
+        // What the installer still tells names task and status; the recorded word is enough where it tells nothing.
+        return match &facts.seen {
+            RunSeen::Finished(end) => Stage::Ended(end.clone()),
+            _ => Stage::Ended(end),
+        };
+    }
+    match &facts.seen {
+        RunSeen::Running { progress } => Stage::Running(progress.clone()),
+        RunSeen::Finished(end) => Stage::Ended(end.clone()),
+        RunSeen::Unreadable(problem) => Stage::Unreadable(problem.clone()),
+        RunSeen::Absent if run.holder != facts.holder => {
+            let expired = run.age > facts.spec.as_ref().map_or(Duration::from_secs(3600), time_limit) + GRACE;
+            if expired { Stage::Ended(RunEnd::Lost) } else { Stage::HeldElsewhere }
+        }
+        RunSeen::Absent if run.state == RunWord::Starting => Stage::Intended,
+        RunSeen::Absent => Stage::Ended(RunEnd::Lost),
+    }
+}
+
+/// Whether a run of another holder may still live.
+pub(super) fn may_live_elsewhere(facts: &Facts) -> bool {
+    facts.run.as_ref().is_some_and(|run| matches!(stage(facts, run), Stage::HeldElsewhere))
+}
+
+fn recorded_end(state: RunWord) -> Option<RunEnd> {
+    match state {
+        RunWord::Starting | RunWord::Running => None,
+        RunWord::Succeeded => Some(RunEnd::Succeeded),
+        RunWord::Failed => Some(RunEnd::Failed { status: -1, task: None }),
+        RunWord::Killed => Some(RunEnd::Killed { signal: 0 }),
+        RunWord::TimedOut => Some(RunEnd::TimedOut),
+        RunWord::Cancelled => Some(RunEnd::Cancelled),
+        RunWord::Lost => Some(RunEnd::Lost),
+        RunWord::NotStarted => Some(RunEnd::NotStarted { message: String::new() }),
+    }
+}
+
+fn held_elsewhere(run: &RunRecord, say: Say) -> Decision {
+    let message = format!("run {} was started by {} and may still live there", run.id, run.holder);
+    say.with(Type::Installed, Unknown, Reason::RunHeldElsewhere, message.clone()).ends(
+        Phase::Installing,
+        Reason::RunHeldElsewhere,
+        message,
+        Next::After(RETRY, Wait::OtherHolder),
+    )
+}
+
+fn start(facts: &Facts, run: &RunRecord, say: Say) -> Decision {
+    let say = say.with(Type::Installed, False, Reason::Starting, "");
+    match &facts.start {
+        StartFact::Failed(StartFailure::Prerequisite(message)) => {
+            return say.ends(
+                Phase::Waiting,
+                Reason::InstallerNotReady,
+                message.clone(),
+                Next::After(RETRY, Wait::Installer),
+            );
+        }
+        StartFact::Failed(StartFailure::Invalid(message)) => {
+            return say.failed(Reason::InvalidSpec, message.clone());
+        }
+        StartFact::Failed(StartFailure::HeldElsewhere) => return held_elsewhere(run, say),
+        StartFact::Failed(StartFailure::Other(message)) => {
+            return say.ends(
+                Phase::Waiting,
+                Reason::InstallNotStarted,
+                message.clone(),
+                Next::After(RETRY, Wait::Installer),
+            );
+        }
+        StartFact::NotTried => {}
+    }
+    let order = facts.spec.as_ref().ok().and_then(|spec| order(facts, spec, &run.id));
+    match order {
+        Some(order) => {
+            let message = format!("run {} starts on {} hosts", run.id, order.nodes.len());
+            say.does(Phase::Installing, Reason::Starting, message, vec![Action::StartInstall(Box::new(order))])
+        }
+        None => say.failed(Reason::HostLost, "the stored plan has a host without an address"),
+    }
+}
+
+fn installing(say: Say, progress: String) -> Decision {
+    say.with(Type::Installed, False, Reason::Installing, progress.clone()).ends(
+        Phase::Installing,
+        Reason::Installing,
+        progress,
+        Next::After(RUN_POLL, Wait::Run),
+    )
+}
+
+fn failed(run: &RunRecord, end: &RunEnd, say: Say) -> Decision {
+    let (reason, what) = match end {
+        RunEnd::Succeeded => (Reason::Installed, "ended well".to_owned()),
+        RunEnd::Failed { task: Some((task, host)), .. } => {
+            (Reason::InstallFailed, format!("failed in task {task:?} on {host}"))
+        }
+        RunEnd::Failed { status: -1, task: None } => (Reason::InstallFailed, "failed".to_owned()),
+        RunEnd::Failed { status, task: None } => (Reason::InstallFailed, format!("failed with status {status}")),
+        RunEnd::Killed { signal: 0 } => (Reason::InstallInterrupted, "was killed".to_owned()),
+        RunEnd::Killed { signal } => (Reason::InstallInterrupted, format!("was killed by signal {signal}")),
+        RunEnd::TimedOut => (Reason::InstallTimedOut, "took longer than spec.timeLimitMinutes".to_owned()),
+        RunEnd::Cancelled => (Reason::InstallInterrupted, "was cancelled".to_owned()),
+        RunEnd::Lost => (Reason::RunLost, "vanished without a record".to_owned()),
+        RunEnd::NotStarted { message } => (Reason::InstallNotStarted, format!("could not be started: {message}")),
+    };
+    let message = format!(
+        "run {} {what}; a change of the spec or of the annotation {} starts another one",
+        run.id,
+        hagane_api::keys::RETRY_ANNOTATION
+    );
+    say.with(Type::Installed, False, reason, message.clone()).failed(reason, message)
+}
+
+fn succeeded(facts: &Facts, run: &RunRecord, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Decision {
+    let say = up_to_date(facts, run, wanted, say.with(Type::Installed, True, Reason::Installed, ""));
+    let kept = match &facts.secret {
+        SecretFact::Foreign(owner) => {
+            let secret = hagane_api::keys::kubeconfig_secret_name(&facts.cluster);
+            let message = format!("the Secret {secret} belongs to {owner}");
+            let next = Next::After(RETRY, Wait::KubeconfigSecret);
+            return say.ends(Phase::Waiting, Reason::KubeconfigSecretTaken, message, next);
+        }
+        SecretFact::Ours { run: of } => of.as_deref() == Some(run.id.as_str()),
+        SecretFact::Absent => false,
+    };
+    if kept {
+        return say.ready();
+    }
+    let id = run.id.clone();
+    match &facts.kubeconfig {
+        KubeconfigFact::NotFetched => {
+            let fetch = vec![Action::FetchKubeconfig { run: id }];
+            say.does(Phase::Installing, Reason::FetchingKubeconfig, "", fetch)
+        }
+        KubeconfigFact::Answers => {
+            let store = vec![Action::StoreKubeconfig { run: id }];
+            say.does(Phase::Installing, Reason::FetchingKubeconfig, "the cluster answers", store)
+        }
+        KubeconfigFact::NotAnswering(why) => {
+            let next = Next::After(CLUSTER_POLL, Wait::Cluster);
+            say.ends(Phase::Waiting, Reason::KubeconfigNotAnswering, why.clone(), next)
+        }
+        KubeconfigFact::Invalid(why) => say.failed(Reason::KubeconfigInvalid, why.clone()),
+    }
+}
+
+/// Whether the spec still asks for what was installed.
+fn up_to_date(facts: &Facts, run: &RunRecord, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Say {
+    if run.generation == facts.generation {
+        return say.with(Type::UpToDate, True, Reason::UpToDate, "");
+    }
+    let stored = facts.plan.iter().flat_map(|plan| &plan.assignments);
+    let mut installed: Vec<_> = stored.map(|entry| (entry.node.as_str(), roles(&entry.roles))).collect();
+    installed.sort();
+    let mut asked: Vec<_> = wanted
+        .iter()
+        .flat_map(|wanted| &wanted.demands)
+        .map(|demand| (demand.node.as_str(), demand.roles.clone()))
+        .collect();
+    asked.sort();
+    let nodes = if installed == asked { "the same nodes" } else { "other nodes" };
+    let message = format!(
+        "generation {} asks for {nodes}; generation {} is installed, and changing a finished cluster is not supported yet",
+        facts.generation, run.generation
+    );
+    say.with(Type::UpToDate, False, Reason::SpecChanged, message)
+}

@@ -1,0 +1,90 @@
+//! What is said: conditions, phase and when to look again.
+
+use hagane_api::bpa::reasons::{
+    ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
+};
+use hagane_api::condition::{ConditionDraft, ConditionStatus};
+use hagane_api::field::FieldError;
+
+use super::super::demands::Wanted;
+use super::super::{Action, Decision};
+use crate::decision::{Next, draft, one_line};
+
+/// Collects conditions on the way to a decision.
+pub(super) struct Say {
+    conditions: Vec<ConditionDraft>,
+}
+
+impl Say {
+    pub(super) fn paused() -> Decision {
+        let paused = condition(Type::Paused, ConditionStatus::True, Reason::Paused, "");
+        Decision { conditions: vec![paused], ..Decision::nothing() }
+    }
+
+    pub(super) fn spec(wanted: &Result<Wanted, Vec<FieldError>>) -> Self {
+        let spec = match wanted {
+            Ok(_) => condition(Type::SpecValid, ConditionStatus::True, Reason::Valid, ""),
+            Err(errors) => condition(Type::SpecValid, ConditionStatus::False, Reason::InvalidSpec, one_line(errors)),
+        };
+        let paused = condition(Type::Paused, ConditionStatus::False, Reason::NotPaused, "");
+        Self { conditions: vec![spec, paused] }
+    }
+
+    pub(super) fn deleting() -> Self {
+        Self { conditions: Vec::new() }
+    }
+
+    pub(super) fn with(
+        mut self,
+        r#type: Type,
+        status: ConditionStatus,
+        reason: Reason,
+        message: impl Into<String>,
+    ) -> Self {
+        self.conditions.push(condition(r#type, status, reason, message));
+        self
+    }
+
+    /// Not ready, for this reason.
+    pub(super) fn ends(
+        mut self,
+        phase: Phase,
+        reason: Reason,
+        message: impl Into<String>,
+        next: Next<Wait>,
+    ) -> Decision {
+        self.conditions.insert(0, condition(Type::Ready, ConditionStatus::False, reason, message));
+        Decision { actions: Vec::new(), conditions: self.conditions, phase: Some(phase), next }
+    }
+
+    /// A person must act.
+    pub(super) fn failed(self, reason: Reason, message: impl Into<String>) -> Decision {
+        self.ends(Phase::Failed, reason, message, Next::AwaitChange)
+    }
+
+    /// Something is done, and the rest follows.
+    pub(super) fn does(
+        self,
+        phase: Phase,
+        reason: Reason,
+        message: impl Into<String>,
+        actions: Vec<Action>,
+    ) -> Decision {
+        Decision { actions, ..self.ends(phase, reason, message, Next::Now) }
+    }
+
+    /// The cluster stands.
+    pub(super) fn ready(mut self) -> Decision {
+        self.conditions.insert(0, condition(Type::Ready, ConditionStatus::True, Reason::Ready, ""));
+        Decision {
+            actions: Vec::new(),
+            conditions: self.conditions,
+            phase: Some(Phase::Ready),
+            next: Next::AwaitChange,
+        }
+    }
+}
+
+fn condition(r#type: Type, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> ConditionDraft {
+    draft(r#type.as_str(), status, reason.as_str(), message)
+}

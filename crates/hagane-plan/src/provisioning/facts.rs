@@ -1,0 +1,247 @@
+//! What is known when a Provisioning is decided on.
+
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::{ProvisioningSpec, RolePlan};
+use hagane_api::bpa::reasons::RunWord;
+use hagane_api::quantity::{MemoryMib, MilliCpus};
+
+use crate::roles::HostFacts;
+
+/// Everything a decision looks at. Each field is read anew in every pass.
+#[derive(Clone, Debug)]
+pub struct Facts {
+    /// Namespace of the object.
+    pub namespace: String,
+    /// Name of the object.
+    pub name: String,
+    /// `metadata.uid`.
+    pub uid: String,
+    /// `metadata.generation`.
+    pub generation: i64,
+    /// Whether `metadata.deletionTimestamp` is set.
+    pub deleting: bool,
+    /// Whether our finalizer is on the object.
+    pub finalizer: bool,
+    /// Whether the object is to be left alone.
+    pub paused: bool,
+    /// Value of the retry annotation.
+    pub retry: Option<String>,
+    /// Name of the cluster: the label `cluster`, else the object's name.
+    pub cluster: String,
+    /// The spec, or why it cannot be read.
+    pub spec: Result<ProvisioningSpec, String>,
+    /// Who owns the cluster's name.
+    pub name_owner: NameOwner,
+    /// The hosts of the namespace.
+    pub hosts: Vec<Host>,
+    /// `status.plan`.
+    pub plan: Option<RolePlan>,
+    /// The SSH key.
+    pub login: Login,
+    /// Answers to [`super::Action::CheckFacts`], once asked in this pass.
+    pub checks: Option<Vec<HostCheck>>,
+    /// `status.run`.
+    pub run: Option<RunRecord>,
+    /// What the installer says of the recorded run.
+    pub seen: RunSeen,
+    /// Whether [`super::Action::StartInstall`] failed in this pass.
+    pub start: StartFact,
+    /// Result of [`super::Action::FetchKubeconfig`], once fetched in this pass.
+    pub kubeconfig: KubeconfigFact,
+    /// The Secret of the kubeconfig's name.
+    pub secret: SecretFact,
+    /// Who we are: the value that our runs carry as holder. It outlives a restart.
+    pub holder: String,
+}
+
+/// Who owns the name of the cluster, over all namespaces and kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NameOwner {
+    /// We do, or nobody.
+    Ours,
+    /// Somebody else: kind, namespace and name.
+    Taken(String),
+}
+
+/// A host of the namespace.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// What is known of it. Its availability says nothing of claims: [`Self::claim`] does.
+    pub facts: HostFacts,
+    /// `metadata.uid` of the host object.
+    pub uid: String,
+    /// Who uses it.
+    pub claim: Claim,
+    /// Whether its SSH host keys are pinned.
+    pub pinned: bool,
+}
+
+/// Who uses a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// Nobody.
+    None,
+    /// This Provisioning, by uid.
+    Ours,
+    /// Somebody else: kind, namespace and name.
+    Other(String),
+}
+
+/// The SSH key of the hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Login {
+    /// It is there.
+    Present,
+    /// The Secret is not there.
+    Missing {
+        /// Name of the Secret.
+        secret: String,
+    },
+    /// The Secret holds no usable key.
+    Invalid {
+        /// Name of the Secret.
+        secret: String,
+        /// What is wrong.
+        problem: String,
+    },
+}
+
+/// What a host said of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostCheck {
+    /// Name of the host object.
+    pub host: String,
+    /// The answer.
+    pub result: HostCheckResult,
+}
+
+/// The answer of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostCheckResult {
+    /// It answered.
+    Answered {
+        /// Logical CPUs it can use.
+        cpus: Option<MilliCpus>,
+        /// Memory it can use.
+        memory: Option<MemoryMib>,
+    },
+    /// It could not be reached, or the command failed.
+    Unreachable(String),
+    /// It showed another host key.
+    HostKeyChanged(String),
+    /// It refused the login.
+    LoginRefused(String),
+}
+
+/// `status.run`, as a decision needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord {
+    /// Id of the run.
+    pub id: String,
+    /// Generation of the spec it installs.
+    pub generation: i64,
+    /// Value of the retry annotation it answers.
+    pub retry: Option<String>,
+    /// Who started it.
+    pub holder: String,
+    /// Recorded state.
+    pub state: RunWord,
+    /// Time since its intent was stored.
+    pub age: Duration,
+}
+
+/// What the installer says of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunSeen {
+    /// It knows no such run, or none is recorded.
+    Absent,
+    /// It runs.
+    Running {
+        /// Current task and counts, one line.
+        progress: String,
+    },
+    /// It ended.
+    Finished(RunEnd),
+    /// Its record cannot be read now.
+    Unreadable(String),
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// The playbook ended with status 0.
+    Succeeded,
+    /// It ended with another status.
+    Failed {
+        /// Exit status.
+        status: i32,
+        /// First failed task and its host, where known.
+        task: Option<(String, String)>,
+    },
+    /// A signal ended it.
+    Killed {
+        /// Signal number.
+        signal: i32,
+    },
+    /// The time limit ended it.
+    TimedOut,
+    /// It was cancelled.
+    Cancelled,
+    /// It vanished without a record.
+    Lost,
+    /// It could not be started.
+    NotStarted {
+        /// Why.
+        message: String,
+    },
+}
+
+/// Whether a start failed in this pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFact {
+    /// It was not tried, or went well.
+    NotTried,
+    /// It failed.
+    Failed(StartFailure),
+}
+
+/// Why a run could not be started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartFailure {
+    /// Something that must be there is not.
+    Prerequisite(String),
+    /// The request cannot be run as it is.
+    Invalid(String),
+    /// Another process holds the run.
+    HeldElsewhere,
+    /// Anything else.
+    Other(String),
+}
+
+/// The kubeconfig of a successful run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KubeconfigFact {
+    /// It was not fetched in this pass.
+    NotFetched,
+    /// The run left none, or one that cannot be used.
+    Invalid(String),
+    /// The cluster does not answer to it yet.
+    NotAnswering(String),
+    /// The cluster answers to it.
+    Answers,
+}
+
+/// The Secret of the kubeconfig's name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SecretFact {
+    /// There is none.
+    Absent,
+    /// It carries our uid.
+    Ours {
+        /// Id of the run whose kubeconfig it keeps.
+        run: Option<String>,
+    },
+    /// It belongs to somebody else.
+    Foreign(String),
+}

@@ -1,0 +1,101 @@
+//! A Provisioning: hosts in, a Kubernetes cluster out.
+//!
+//! # Order
+//! Plan stored, hosts claimed, host keys pinned, facts compared, run intent stored, run started, run observed,
+//! kubeconfig checked, kubeconfig kept. Each step is decided from what is recorded and seen, so a crash between any
+//! two of them goes on where it stopped; nothing that was stored is decided a second time.
+//!
+//! # Asking again
+//! Some actions find something out instead of changing what the API holds (see [`Action::asks_again`]). Their result
+//! goes into the facts, and [`decide`] is asked again in the same pass; only the last answer is recorded.
+
+mod decide;
+mod demands;
+mod facts;
+mod order;
+#[cfg(test)]
+mod tests;
+
+pub use decide::decide;
+pub use demands::{Wanted, wanted};
+pub use facts::{
+    Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
+    SecretFact, StartFact, StartFailure,
+};
+pub use order::{InstallOrder, OrderNode, run_id};
+
+use hagane_api::bpa::provisioning::RolePlan;
+use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait};
+
+/// What to do about a Provisioning.
+pub type Decision = crate::decision::Decision<Action, ProvisioningPhase, ProvisioningWait>;
+
+/// Names a host object for ever.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct HostRef {
+    /// Name of the host object.
+    pub name: String,
+    /// `metadata.uid` of the host object: a precondition of every change.
+    pub uid: String,
+}
+
+/// One thing to do. Every action is idempotent: "already so" is success.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// Put our finalizer on the object.
+    AddFinalizer,
+    /// Store the plan in status. Nothing else happens in the pass.
+    RecordPlan(Box<RolePlan>),
+    /// Set `spec.consumerRef` of the hosts, with their resource version as a precondition.
+    ClaimHosts(Vec<HostRef>),
+    /// Ask the hosts for their SSH host keys and store them on the host objects.
+    PinHostKeys(Vec<HostRef>),
+    /// Ask the hosts over SSH for their CPUs and memory: the answers go into [`Facts::checks`].
+    CheckFacts(Vec<HostRef>),
+    /// Store `status.run` with state `Starting`. Nothing else happens in the pass.
+    RecordRunIntent {
+        /// Id of the run.
+        id: String,
+        /// Generation of the spec that it installs.
+        generation: i64,
+        /// Value of the retry annotation that it answers.
+        retry: Option<String>,
+    },
+    /// Start the recorded run. A failure goes into [`Facts::start`].
+    StartInstall(Box<InstallOrder>),
+    /// End the run's process tree.
+    CancelRun {
+        /// Id of the run.
+        id: String,
+    },
+    /// Read the kubeconfig that the run left and try it on the cluster: the result goes into [`Facts::kubeconfig`].
+    FetchKubeconfig {
+        /// Id of the run.
+        run: String,
+    },
+    /// Keep the kubeconfig that was checked, in a Secret with our uid and the run's id.
+    StoreKubeconfig {
+        /// Id of the run.
+        run: String,
+    },
+    /// Delete the Secret with the kubeconfig, if it carries our uid.
+    DeleteKubeconfigSecret,
+    /// Clear `spec.consumerRef` of the hosts, where it is ours.
+    ReleaseHosts(Vec<HostRef>),
+    /// Remove the directory of the ended run.
+    ForgetRun {
+        /// Id of the run.
+        id: String,
+    },
+    /// Take our finalizer off the object.
+    RemoveFinalizer,
+}
+
+impl Action {
+    /// Whether its result goes into the facts, and [`decide`] is to be asked again in the same pass.
+    /// [`Action::StartInstall`] asks again where it failed.
+    #[must_use]
+    pub const fn asks_again(&self) -> bool {
+        matches!(self, Self::CheckFacts(_) | Self::FetchKubeconfig { .. } | Self::StartInstall(_))
+    }
+}

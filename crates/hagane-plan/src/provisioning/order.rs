@@ -1,0 +1,100 @@
+//! The order for an installer run, from the spec and the stored plan.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::{Installer, ProvisioningSpec};
+use serde_json::Value;
+
+use super::facts::Facts;
+use crate::roles::NodeRole;
+
+/// What is to be installed where.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InstallOrder {
+    /// Id of the run.
+    pub run: String,
+    /// Which installer; the operator's default where `None`.
+    pub installer: Option<Installer>,
+    /// Name of the cluster.
+    pub cluster: String,
+    /// The nodes, masters first, in an order that never changes for a plan.
+    pub nodes: Vec<OrderNode>,
+    /// What the user asked for, by the playbooks' variable names: data, never templates.
+    pub variables: BTreeMap<String, Value>,
+    /// Names of add-ons.
+    pub addons: Vec<String>,
+    /// Login user.
+    pub user: String,
+    /// Time limit of the whole run.
+    pub time_limit: Duration,
+}
+
+/// A node of an order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderNode {
+    /// Node name.
+    pub name: String,
+    /// Name of its host object.
+    pub host: String,
+    /// Its address.
+    pub address: IpAddr,
+    /// SSH port.
+    pub ssh_port: u16,
+    /// Its roles.
+    pub roles: Vec<NodeRole>,
+}
+
+/// Names a run for ever: another spec or another retry has another id.
+#[must_use]
+pub fn run_id(uid: &str, generation: i64, retry: Option<&str>) -> String {
+    let mut id = format!("{uid}-{generation}");
+    if let Some(retry) = retry {
+        // FNV-1a: annotation values are not legal in file names, and their hash needs no secrecy.
+        let hash = retry
+            .bytes()
+            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        let _ = write!(id, "-{hash:016x}");
+    }
+    id
+}
+
+/// Most time a run may take.
+pub(super) fn time_limit(spec: &ProvisioningSpec) -> Duration {
+    const MINUTES: u64 = 60;
+    let minutes = spec.time_limit_minutes.and_then(|minutes| u64::try_from(minutes).ok());
+    Duration::from_secs(60 * minutes.unwrap_or(MINUTES))
+}
+
+/// The order for the stored plan. `None` where a host of the plan has no address.
+pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &str) -> Option<InstallOrder> {
+    let ssh_port = spec.ssh.as_ref().and_then(|ssh| ssh.port).and_then(|port| u16::try_from(port).ok()).unwrap_or(22);
+    let mut nodes = Vec::new();
+    for assignment in &facts.plan.as_ref()?.assignments {
+        nodes.push(OrderNode {
+            name: assignment.node.clone(),
+            host: assignment.host.clone(),
+            address: assignment.address.parse().ok()?,
+            ssh_port,
+            roles: super::demands::roles(&assignment.roles),
+        });
+    }
+    let mut variables = spec.variables.clone();
+    for (name, value) in [("kube_pods_subnet", &spec.pod_subnet), ("kube_service_addresses", &spec.service_subnet)] {
+        if let Some(value) = value.as_ref().filter(|text| !text.is_empty()) {
+            variables.insert(name.to_owned(), Value::String(value.clone()));
+        }
+    }
+    Some(InstallOrder {
+        run: run.to_owned(),
+        installer: spec.installer,
+        cluster: facts.cluster.clone(),
+        nodes,
+        variables,
+        addons: spec.kud_plugins.clone(),
+        user: spec.ssh.as_ref().and_then(|ssh| ssh.user.clone()).unwrap_or_else(|| "root".to_owned()),
+        time_limit: time_limit(spec),
+    })
+}
