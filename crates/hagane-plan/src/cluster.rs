@@ -16,6 +16,8 @@ pub type Decision = crate::decision::Decision<Action, ClusterPhase, ClusterWait>
 pub enum Action {
     /// Put our finalizer on the object.
     AddFinalizer,
+    /// Delete those of its Machines that are not being deleted yet.
+    DeleteMachines,
     /// Take our finalizer off the object.
     RemoveFinalizer,
 }
@@ -83,7 +85,7 @@ fn delete(facts: &Facts) -> Decision {
     let message = format!("{} machines are still there: {}", facts.machines.len(), names(&facts.machines));
     let conditions = vec![draft(ready, False, ClusterReason::WaitingForMachines.as_str(), message)];
     let next = Next::After(MACHINES_POLL, ClusterWait::Machines);
-    Decision { actions: Vec::new(), conditions, phase, next }
+    Decision { actions: vec![Action::DeleteMachines], conditions, phase, next }
 }
 
 #[cfg(test)]
@@ -118,7 +120,7 @@ mod tests {
     fn waits_for_its_machines_and_then_goes() {
         let machines = (0..9).map(|number| format!("m{number}")).collect();
         let waiting = decide(&Facts { deleting: true, machines, ..facts() });
-        assert_eq!((waiting.actions.len(), reason(&waiting)), (0, "WaitingForMachines"));
+        assert_eq!((&waiting.actions[..], reason(&waiting)), (&[Action::DeleteMachines][..], "WaitingForMachines"));
         assert!(waiting.conditions[0].message.ends_with("m7 and 1 more"), "{}", waiting.conditions[0].message);
         assert_eq!(waiting.next, Next::After(MACHINES_POLL, ClusterWait::Machines));
         let gone = decide(&Facts { deleting: true, ..facts() });

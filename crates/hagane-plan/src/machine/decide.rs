@@ -24,6 +24,8 @@ const RETRY: Duration = Duration::from_secs(15);
 /// # Guarantees
 /// - Nothing is made before the spec is valid and image and seed are here.
 /// - A machine that was there and is gone is not made again by itself: its disk is lost, and its node may be elsewhere.
+///   A changed spec makes it anew.
+/// - A machine that is there but off, and was never seen running, is half made: it is made to the end.
 /// - Deletion asks the actuator whatever the spec says, and the finalizer goes only when nothing of the uid is left.
 #[must_use]
 pub fn decide(facts: &Facts) -> Decision {
@@ -47,13 +49,23 @@ pub fn decide(facts: &Facts) -> Decision {
             RETRY,
             Wait::Hypervisor,
         ),
+        Presence::Present(instance) if facts.made_from.is_none() && half_made(instance) => make(facts, say),
         Presence::Present(instance) => present(facts, instance, say),
-        Presence::Absent | Presence::Leftovers(_) if facts.made_from.is_some() => {
-            let message = "the machine was made and is gone; delete this Machine to give back what is left of it";
+        Presence::Absent | Presence::Leftovers(_) if facts.made_from.is_some() && !spec_is_new(facts) => {
+            let message = "the machine was made and is gone; change its spec to make it anew, or delete this Machine to \
+                           give back what is left of it";
             say.with(Type::InstanceExists, False, Reason::DomainGone, message).failed(Reason::DomainGone, message)
         }
         Presence::Absent | Presence::Leftovers(_) => make(facts, say),
     }
+}
+
+fn half_made(instance: &Instance) -> bool {
+    matches!(instance.power, Power::Off | Power::Crashed)
+}
+
+fn spec_is_new(facts: &Facts) -> bool {
+    matches!((&facts.spec, &facts.made_from), (SpecFact::Valid(now), Some(then)) if now != then)
 }
 
 struct Say {
