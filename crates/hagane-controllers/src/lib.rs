@@ -5,7 +5,28 @@
 //! nothing: what to do next is said by `hagane-plan`.
 #![warn(missing_docs)]
 
+pub mod cluster;
 mod context;
+pub mod machine;
 pub mod runtime;
+mod selection;
 
 pub use context::{Context, Ports, Settings};
+pub use selection::{CONTROLLERS, Selection, UnknownController};
+
+use runtime::Engine;
+use tokio_util::sync::CancellationToken;
+
+/// Runs the selected control loops until `shutdown`, and returns when all of them have ended. Dropping the future ends
+/// them at once.
+pub async fn run(context: Context, selection: &Selection, shutdown: CancellationToken) {
+    let mut engine = Engine::new(context);
+    // The controllers of this build: one line each, named in `CONTROLLERS`.
+    if selection.has("cluster") {
+        engine.add(cluster::ClusterController);
+    }
+    if selection.has("machine") {
+        engine.add(machine::MachineController);
+    }
+    engine.run(shutdown).await;
+}
