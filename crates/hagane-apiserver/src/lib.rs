@@ -1,0 +1,42 @@
+//! The Kubernetes API of Hagane: discovery, reading, watching and writing objects, over `hagane-store`.
+//!
+//! [`ApiServer`] is a tower service: a client in the same process calls it without a socket, and a TLS listener can be
+//! put in front of it. It serves the built-in kinds that the product needs, the kinds of `hagane-api`, and kinds that
+//! users define.
+//!
+//! It runs no controllers other than those every Kubernetes API has (namespaces, owner references, definitions), and
+//! knows nothing of machines, clusters or installers.
+#![warn(missing_docs)]
+
+mod background;
+mod body;
+mod context;
+mod state;
+mod decode;
+mod definitions;
+mod discovery;
+mod error;
+mod identity;
+mod managed_fields;
+mod metadata;
+mod names;
+mod negotiate;
+mod object;
+mod patch;
+mod query;
+mod registry;
+mod render;
+mod request;
+mod removal;
+mod rows;
+mod schema;
+mod select;
+mod server;
+mod service;
+mod verbs;
+
+pub use body::ResponseBody;
+pub use error::{ApiError, ApiResult};
+pub use identity::Identity;
+pub use server::{ApiServer, OpenError, Options};
+pub use service::InProcess;
