@@ -1,4 +1,5 @@
 //! Suites that every implementation of a port must pass, the fakes included.
 
 pub mod actuator;
+pub mod image_source;
 pub mod remote_shell;
