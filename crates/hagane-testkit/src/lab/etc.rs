@@ -40,7 +40,8 @@ pub(crate) fn write(directory: &Path, hosts: &[(String, Ipv4Addr)]) -> Result<Ru
     std::os::unix::fs::chown(&home, Some(uid), Some(uid)).with_context(|| format!("hand over {}", home.display()))?;
     put(&etc.join("passwd"), &passwd)?;
     put(&etc.join("group"), &group)?;
-    put(&etc.join("hosts"), &hosts_file(hosts))?;
+    let own_name = fs::read_to_string("/proc/sys/kernel/hostname").context("read the machine's name")?;
+    put(&etc.join("hosts"), &hosts_file(own_name.trim(), hosts))?;
     put(&etc.join("resolv.conf"), &format!("nameserver {MACHINE_GATEWAY}\noptions timeout:1 attempts:1\n"))?;
     put(&etc.join("libvirt/libvirtd.conf"), LIBVIRTD)?;
     put(&etc.join("libvirt/virtlogd.conf"), VIRTLOGD)?;
@@ -48,9 +49,10 @@ pub(crate) fn write(directory: &Path, hosts: &[(String, Ipv4Addr)]) -> Result<Ru
     Ok(Runner { uid, home })
 }
 
-fn hosts_file(hosts: &[(String, Ipv4Addr)]) -> String {
+/// The machine's own name is in it too: libvirt looks it up and would wait for a name server that knows it.
+fn hosts_file(own_name: &str, hosts: &[(String, Ipv4Addr)]) -> String {
     let lines = hosts.iter().map(|(name, address)| format!("{address} {name}\n"));
-    format!("127.0.0.1 localhost\n::1 localhost\n{}", lines.collect::<String>())
+    format!("127.0.0.1 localhost\n::1 localhost\n127.0.1.1 {own_name}\n{}", lines.collect::<String>())
 }
 
 /// Writes a file, with its directories.

@@ -1,6 +1,7 @@
 //! Whether hardware acceleration really boots a kernel here. Some machines have /dev/kvm and hang in it.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
@@ -52,13 +53,16 @@ fn boots(tiny: &Path) -> Result<bool> {
     Ok(ended && status.success())
 }
 
-/// Hides /dev/kvm inside the lab, so that libvirt offers emulation only.
+/// Hides /dev/kvm inside the lab, so that libvirt offers emulation only: a file that libvirt's user may not open lies over it.
 ///
 /// # Errors
 /// When the mount fails.
-pub(crate) fn hide(namespace: &Namespace) -> Result<()> {
+pub(crate) fn hide(namespace: &Namespace, lab: &Path) -> Result<()> {
     if Path::new("/dev/kvm").exists() {
-        namespace.run(["mount", "--bind", "/dev/null", "/dev/kvm"])?;
+        let closed = lab.join("no-kvm");
+        put(&closed, "")?;
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).context("close the file that hides /dev/kvm")?;
+        namespace.run(["mount".as_ref(), "--bind".as_ref(), closed.as_os_str(), "/dev/kvm".as_ref()])?;
     }
     Ok(())
 }

@@ -1,14 +1,16 @@
 //! The lab's own libvirt daemon, with one network and one storage pool, both called `default`.
 
+use std::fs;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 
 use super::etc::put;
-use super::namespace::Namespace;
+use super::namespace::{Namespace, layer};
 use super::network::{MACHINE_GATEWAY, MACHINE_RANGE, mac};
+use super::paths::cache_directory;
 use super::process::{ProcessId, wait_until};
 
 /// Socket as seen inside the lab.
@@ -25,12 +27,15 @@ pub(crate) fn socket_directory(lab_directory: &Path) -> PathBuf {
 /// Starts the daemons and defines network and pool.
 pub(crate) fn create(namespace: &Namespace, lab: &Path, id: &str, hosts: &[(String, Ipv4Addr)]) -> Result<()> {
     let sockets = socket_directory(lab);
-    std::fs::create_dir_all(&sockets)?;
+    fs::create_dir_all(&sockets).with_context(|| format!("make {}", sockets.display()))?;
     namespace.run(["mount".as_ref(), "--bind".as_ref(), sockets.as_os_str(), "/run/libvirt".as_ref()])?;
     for directory in ["/var/lib/libvirt/images", "/var/log/libvirt/qemu", "/var/cache/libvirt"] {
         namespace.run(["mkdir", "-p", directory])?;
     }
     start(namespace)?;
+    // Asked for once, so that the first machine does not wait for it.
+    virsh(namespace, ["domcapabilities".to_owned()])?;
+    copy_new_files(&probed_capabilities(lab), &kept_capabilities()?)?;
     let network = lab.join("network.xml");
     let pool = lab.join("pool.xml");
     put(&network, &network_xml(id, hosts))?;
@@ -39,6 +44,31 @@ pub(crate) fn create(namespace: &Namespace, lab: &Path, id: &str, hosts: &[(Stri
         virsh(namespace, [format!("{kind}-define"), file.display().to_string()])?;
         virsh(namespace, [format!("{kind}-start"), "default".to_owned()])?;
         virsh(namespace, [format!("{kind}-autostart"), "default".to_owned()])?;
+    }
+    Ok(())
+}
+
+/// Puts what libvirt found out about QEMU in an earlier lab into this one, before its layers are laid: finding it out takes
+/// seconds. libvirt checks by itself whether an old answer still holds.
+pub(crate) fn remember_capabilities(lab: &Path) -> Result<()> {
+    copy_new_files(&kept_capabilities()?, &probed_capabilities(lab))
+}
+
+fn probed_capabilities(lab: &Path) -> PathBuf {
+    layer(lab, "/var/cache").join("libvirt/qemu/capabilities")
+}
+
+fn kept_capabilities() -> Result<PathBuf> {
+    Ok(cache_directory()?.join("libvirt-capabilities"))
+}
+
+fn copy_new_files(from: &Path, to: &Path) -> Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("make {}", to.display()))?;
+    let entries = fs::read_dir(from).into_iter().flatten().flatten();
+    for entry in entries.filter(|entry| entry.path().extension().is_some_and(|extension| extension == "xml")) {
+        let (target, unfinished) = (to.join(entry.file_name()), to.join(format!("copy-{}", std::process::id())));
+        let copied = fs::copy(entry.path(), &unfinished).and_then(|_| fs::rename(&unfinished, &target));
+        copied.with_context(|| format!("copy {} to {}", entry.path().display(), target.display()))?;
     }
     Ok(())
 }

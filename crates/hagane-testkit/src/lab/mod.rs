@@ -130,6 +130,7 @@ impl Lab {
         let names = names.collect::<Result<Vec<(String, Ipv4Addr)>>>()?;
 
         let runner = etc::write(&paths.directory, &names)?;
+        libvirtd::remember_capabilities(&paths.directory)?;
         let namespace = progress.phase("namespaces and bridge", || {
             let namespace = Namespace::create(paths, &groups, &mut ledger)?;
             network::create(&namespace, &paths.id)?;
@@ -138,7 +139,7 @@ impl Lab {
         let tiny = Image::Tiny.directory()?;
         let kvm = progress.phase("seeing whether KVM boots a kernel", || kvm::works(&tiny))?;
         if !kvm {
-            kvm::hide(&namespace)?;
+            kvm::hide(&namespace, &paths.directory)?;
         }
         let (ssh_private_key, public_key) = make_ssh_files(paths)?;
         let place = Place { lab: &paths.directory, id: &paths.id, namespace: &namespace, groups: &groups };
