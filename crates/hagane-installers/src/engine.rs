@@ -22,7 +22,7 @@ use crate::progress::ProgressReader;
 use crate::run::files::{read_record, read_untrusted, write_record};
 use crate::run::layout::KUBECONFIG;
 use crate::run::process::{boot_id, end_marked, signal_exact};
-use crate::run::{ExitRecord, Intent, RunLayout, RunUser, Started};
+use crate::run::{ExitRecord, Intent, RunLayout, RunUser, Started, now};
 
 /// Progress bytes taken in by one look at a run that still runs.
 const PROGRESS_BYTES_PER_LOOK: usize = 1024 * 1024;
@@ -224,7 +224,7 @@ fn bury(layout: &RunLayout) -> Result<ExitRecord, InstallerError> {
         tracing::warn!(run = %intent.run_id, left, "the run's supervisor died; its processes were ended");
     }
     let exit = if layout.cancel_request().exists() { RunExit::Cancelled } else { RunExit::Lost };
-    let record = ExitRecord { exit, finished_at: Timestamp::now(), dropped_output_bytes: 0 };
+    let record = ExitRecord { exit, finished_at: now(), dropped_output_bytes: 0 };
     if let Err(error) = write_record(&layout.exit(), &record, 0o640) {
         // The next look comes to the same end without it.
         tracing::warn!(%error, "the loss of a run could not be recorded");

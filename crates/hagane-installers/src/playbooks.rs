@@ -1,11 +1,71 @@
 //! The playbooks of the kubeadm installer, embedded: a run gets its own copy, so that a newer binary never changes a
 //! run that is under way.
 
+macro_rules! tree {
+    ($($path:literal),+ $(,)?) => {
+        &[$(($path, include_str!(concat!("../playbooks/kubeadm/", $path)))),+]
+    };
+}
+
 /// The tree: path below the playbook directory, and text.
-const KUBEADM: [(&str, &str); 0] = [];
+const KUBEADM: &[(&str, &str)] = tree![
+    "site.yml",
+    "group_vars/all.yml",
+    "tasks/attempt.yml",
+    "tasks/finish.yml",
+    "tasks/host.yml",
+    "tasks/init.yml",
+    "tasks/join.yml",
+    "tasks/network.yml",
+    "tasks/payload.yml",
+    "tasks/preflight.yml",
+    "templates/cni.conflist.j2",
+    "templates/containerd.toml.j2",
+    "templates/kubeadm.yaml.j2",
+    "templates/kubelet.service.j2",
+    "templates/pod-network.nft.j2",
+    "templates/pod-network.service.j2",
+    "templates/resolv.conf.j2",
+];
 
 /// The playbook tree of the kubeadm installer.
 #[must_use]
 pub fn kubeadm() -> &'static [(&'static str, &'static str)] {
-    &KUBEADM
+    KUBEADM
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn files_below(directory: &Path) -> BTreeSet<PathBuf> {
+        let mut found = BTreeSet::new();
+        for entry in fs::read_dir(directory).expect("a directory").flatten() {
+            let path = entry.path();
+            if path.is_dir() { found.extend(files_below(&path)) } else { found.extend([path]) }
+        }
+        found
+    }
+
+    #[test]
+    fn every_file_of_the_tree_is_embedded() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks/kubeadm");
+        let embedded: BTreeSet<PathBuf> = kubeadm().iter().map(|(path, _)| root.join(path)).collect();
+        assert_eq!(files_below(&root), embedded);
+    }
+
+    #[test]
+    fn only_modules_of_ansible_core_are_used() {
+        for (path, text) in kubeadm().iter().filter(|(path, _)| path.starts_with("tasks/")) {
+            let modules = text.lines().map(str::trim).filter(|line| line.ends_with(':') && line.contains('.'));
+            for module in modules {
+                assert!(module.starts_with("ansible.builtin."), "{path}: {module}");
+            }
+            assert!(!text.contains("ansible.builtin.shell"), "{path} uses a shell");
+        }
+    }
 }

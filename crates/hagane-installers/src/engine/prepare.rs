@@ -9,13 +9,12 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use hagane_ports::installer::{InstallRequest, InstallerError};
-use jiff::Timestamp;
 
 use super::{EngineOptions, RunPlan, directory_error};
 use crate::inventory::{check_request, invalid, render_hosts_ini, render_variables};
 use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
 use crate::run::files::{create_directory, sync_parent, write_new, write_record};
-use crate::run::{Intent, RunLayout, RunUser};
+use crate::run::{Intent, RunLayout, RunUser, now};
 
 /// Longest directory in which ssh can make its control sockets: a socket's path may have 107 bytes, of which Ansible
 /// and ssh add up to 30.
@@ -177,7 +176,7 @@ fn intent(
         owner_uid: request.owner_uid.clone(),
         cluster: request.cluster.clone(),
         installer: plan.installer,
-        created_at: Timestamp::now(),
+        created_at: now(),
         program: options.ansible_playbook.clone(),
         arguments,
         environment: environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),

@@ -10,4 +10,4 @@ pub mod shim;
 
 pub use intent::{Intent, RunUser};
 pub use layout::RunLayout;
-pub use records::{ExitRecord, Started};
+pub use records::{ExitRecord, Started, now};

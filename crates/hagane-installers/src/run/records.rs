@@ -4,6 +4,13 @@ use hagane_ports::installer::RunExit;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+/// The time for a record. A supervisor is a process of its own, without the clock that decisions get.
+#[must_use]
+#[expect(clippy::disallowed_methods, reason = "records tell when something happened; nothing is decided by them")]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
 /// Who supervises a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -12,7 +12,6 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use std::time::Duration;
 
 use hagane_ports::installer::RunExit;
-use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,7 +21,7 @@ use super::intent::{Intent, MARKER_VARIABLE};
 use super::layout::RunLayout;
 use super::log::BoundedLog;
 use super::process::{boot_id, end_marked, start_ticks};
-use super::records::{ExitRecord, Started};
+use super::records::{ExitRecord, Started, now};
 
 /// Time that the playbook gets to end after it was asked.
 const GRACE: Duration = Duration::from_secs(3);
@@ -63,14 +62,14 @@ fn supervise(layout: &RunLayout) -> io::Result<bool> {
         pid,
         start_ticks: start_ticks(pid).unwrap_or_default(),
         boot_id: boot_id(),
-        started_at: Timestamp::now(),
+        started_at: now(),
     };
     write_record(&layout.started(), &started, 0o640)?;
     let (exit, dropped_output_bytes) = run_child(layout, &intent);
     for directory in &intent.remove_at_end {
         remove_directory(directory);
     }
-    let record = ExitRecord { exit, finished_at: Timestamp::now(), dropped_output_bytes };
+    let record = ExitRecord { exit, finished_at: now(), dropped_output_bytes };
     write_reserved(&layout.exit_reserve(), &layout.exit(), &record)?;
     Ok(true)
 }

@@ -1,0 +1,130 @@
+//! A developer's tool: drives the installers without the rest of hagane, against hosts of a lab. Never shipped.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use hagane_installers::{EngineOptions, KubeadmInstaller, KubeadmOptions, payload, python};
+use hagane_ports::installer::{
+    ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunState, SshAccess,
+};
+
+const USAGE: &str = "usage: hagane-installers-lab run-shim DIR
+       hagane-installers-lab venv
+       hagane-installers-lab payload build|verify|list
+       hagane-installers-lab install RUNS RUN-ID KEY-FILE KNOWN-HOSTS-FILE USER NAME=ADDRESS=ROLE[,ROLE]… [VARIABLE:=JSON…]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let result = match words.as_slice() {
+        ["run-shim", directory] => return hagane_installers::run_shim_main(Path::new(directory)),
+        ["venv"] => ensure_ansible().map(|program| println!("{}", program.display())),
+        ["payload", action] => payload_command(action),
+        ["install", runs, id, key, known_hosts, user, rest @ ..] => {
+            install(Path::new(runs), id, [key, known_hosts, user], rest)
+        }
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("{}", payload::chain(error.as_ref()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn ensure_ansible() -> Result<PathBuf, Box<dyn Error>> {
+    Ok(python::ensure_ansible(&python::default_cache(), &mut |step| println!("{step}"))?)
+}
+
+fn payload_command(action: &str) -> Result<(), Box<dyn Error>> {
+    let cache = python::default_cache();
+    let directory = payload::directory(&cache);
+    match action {
+        "build" => {
+            let mut last = String::new();
+            let built = payload::build(&payload::BuildOptions::new(cache), &mut |progress| {
+                if progress.step != last {
+                    println!("{}/{} {}", progress.done, progress.total, progress.step);
+                    last.clone_from(&progress.step);
+                }
+            })?;
+            println!("{}", built.display());
+        }
+        "verify" => drop(payload::verify(&directory, &mut |item| println!("{}", item.file.display()))?),
+        "list" => {
+            for item in payload::load(&directory)?.items {
+                println!("{}\t{}\t{:?}\t{}", item.name, item.version, item.kind, item.tag.unwrap_or_default());
+            }
+        }
+        _ => return Err(USAGE.into()),
+    }
+    Ok(())
+}
+
+fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<(), Box<dyn Error>> {
+    let [key, known_hosts, user] = access;
+    let mut nodes = Vec::new();
+    let mut variables = BTreeMap::new();
+    for word in rest {
+        if let Some((name, value)) = word.split_once(":=") {
+            variables.insert(name.to_owned(), serde_json::from_str(value)?);
+            continue;
+        }
+        let parts: Vec<&str> = word.split('=').collect();
+        let [name, address, roles] = parts.as_slice() else { return Err(USAGE.into()) };
+        let role = |text: &str| if text == "master" { NodeRole::Master } else { NodeRole::Worker };
+        nodes.push(InventoryNode {
+            name: (*name).to_owned(),
+            address: address.parse()?,
+            ssh_port: 22,
+            roles: roles.split(',').map(role).collect(),
+        });
+    }
+    let ansible = ensure_ansible()?;
+    let payload = payload::directory(&python::default_cache());
+    let request = InstallRequest {
+        run_id: id.to_owned(),
+        owner_uid: format!("lab-{id}"),
+        cluster: "lab".to_owned(),
+        inventory: Inventory { nodes },
+        variables,
+        ssh: SshAccess {
+            user: user.to_owned(),
+            private_key: std::fs::read_to_string(key)?,
+            known_hosts: std::fs::read_to_string(known_hosts)?.lines().map(str::to_owned).collect(),
+        },
+        time_limit: Duration::from_secs(900),
+    };
+    let options = EngineOptions::new(runs.to_path_buf(), ansible, std::env::current_exe()?);
+    let installer = KubeadmInstaller::new(options, KubeadmOptions { payload })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(watch(&installer, &request))
+}
+
+async fn watch(installer: &dyn ClusterInstaller, request: &InstallRequest) -> Result<(), Box<dyn Error>> {
+    let begun = Instant::now();
+    let handle = installer.start(request).await?;
+    println!("{:6.1} started {}", begun.elapsed().as_secs_f32(), handle.directory.display());
+    let mut last = None;
+    loop {
+        let seen = installer.observe(&request.run_id).await?;
+        let progress = seen.progress;
+        if progress.task != last {
+            let (done, total) = (progress.tasks_started, progress.tasks_total.unwrap_or_default());
+            println!("{:6.1} {done}/{total} {}", begun.elapsed().as_secs_f32(), progress.task.as_deref().unwrap_or("-"));
+            last = progress.task;
+        }
+        if let RunState::Finished(exit) = seen.state {
+            println!("{:6.1} {exit:?} {:?} {:?}", begun.elapsed().as_secs_f32(), progress.hosts, progress.failures);
+            let kubeconfig = installer.kubeconfig(&request.run_id).await?.map(|content| content.len());
+            println!("kubeconfig: {kubeconfig:?} bytes; log: {}", PathBuf::from(seen.log).display());
+            return if exit == RunExit::Succeeded { Ok(()) } else { Err("the run failed".into()) };
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
