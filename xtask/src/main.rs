@@ -1,6 +1,7 @@
 //! Tasks of the repository: checks, generators, tests, the lab, the demo, benchmarks. Each is a module of its own; this
 //! file only hands over.
 
+mod bench;
 mod check;
 mod command;
 mod crate_graph;
@@ -30,6 +31,8 @@ enum Task {
     Test(test::TestArgs),
     /// Write generated files: CRDs, reference pages, the crate graph.
     Generate(generate::GenerateArgs),
+    /// Measure, and print one JSON line per figure and a table.
+    Bench(bench::BenchArgs),
     /// Check file sizes and forbidden words.
     Tidy,
     /// Networks with libvirt, machines and hosts of their own, in which the real parts run.
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         Task::Check => check::run().map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Generate(args) => generate::run(&args).map(|()| ExitCode::SUCCESS),
+        Task::Bench(args) => bench::run(&args),
         Task::Tidy => tidy::run().map(|()| ExitCode::SUCCESS),
         Task::Lab(command) => lab::run(command),
         Task::Demo(command) => demo::run(&command),
