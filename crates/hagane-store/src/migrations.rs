@@ -5,7 +5,8 @@ use rusqlite::{Connection, TransactionBehavior};
 /// Each script leads from the version of its index to the next one; version 0 is an empty file.
 const SCRIPTS: &[&str] = &[
     // 1: the tables.
-    "CREATE TABLE current (
+    "CREATE TABLE meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+     CREATE TABLE current (
          resource TEXT NOT NULL,
          namespace TEXT NOT NULL,
          name TEXT NOT NULL,
@@ -33,32 +34,31 @@ pub(crate) fn known() -> u64 {
 
 /// The version of the file; 0 if it is empty.
 pub(crate) fn version(connection: &Connection) -> rusqlite::Result<u64> {
-    connection.execute_batch(
-        "CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;",
-    )?;
-    let read = connection.query_row("SELECT value FROM meta WHERE key = 'schema_version'", (), |row| row.get(0));
-    match read {
-        Err(rusqlite::Error::QueryReturnedNoRows) => Ok(0),
-        other => other,
+    let exists = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'meta')";
+    if !connection.query_row(exists, (), |row| row.get::<_, bool>(0))? {
+        return Ok(0);
     }
+    connection.query_row("SELECT value FROM meta WHERE key = 'schema_version'", (), |row| row.get(0))
 }
 
-/// Brings the file from `version` to the newest one; each step is atomic together with its version number.
+/// Brings the file from `version` to the newest one, all steps or none.
 pub(crate) fn migrate(connection: &mut Connection, version: u64) -> rusqlite::Result<()> {
     migrate_to(connection, version, known())
 }
 
 fn migrate_to(connection: &mut Connection, version: u64, wanted: u64) -> rusqlite::Result<()> {
-    for (done, script) in (1u64..).zip(SCRIPTS) {
-        if done <= version || done > wanted {
-            continue;
-        }
-        let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-        transaction.execute_batch(script)?;
-        transaction.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('schema_version', ?1)", (done,))?;
-        transaction.commit()?;
-        tracing::info!(version = done, "migrated the database");
+    if version == wanted {
+        return Ok(());
     }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (step, script) in (1u64..).zip(SCRIPTS) {
+        if step > version && step <= wanted {
+            transaction.execute_batch(script)?;
+        }
+    }
+    transaction.execute("INSERT OR REPLACE INTO meta (key, value) VALUES ('schema_version', ?1)", (wanted,))?;
+    transaction.commit()?;
+    tracing::debug!(from = version, to = wanted, "migrated the database");
     Ok(())
 }
 

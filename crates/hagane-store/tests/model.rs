@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use common::{delete, key, open, put, rows};
-use hagane_store::{EventKind, Expect, Keep, Key, Options, Store};
+use hagane_store::{Durability, EventKind, Expect, Keep, Key, Options, Store};
 use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1u8..20).prop_map(Step::Compact),
         1 => Just(Step::Restart),
     ]
+}
+
+/// No process is killed here, so nothing needs to wait for the disk.
+fn relaxed() -> Options {
+    Options { durability: Durability::Normal, ..Options::default() }
 }
 
 type Contents = BTreeMap<String, (String, u64)>;
@@ -59,7 +64,7 @@ fn follow(store: &Store, from: u64, mut contents: Contents) -> Result<Contents, 
 
 async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let directory = tempfile::tempdir().expect("directory is made");
-    let mut store = open(&directory, Options::default());
+    let mut store = open(&directory, relaxed());
     let mut history: BTreeMap<u64, Contents> = BTreeMap::from([(store.revision(), Contents::new())]);
     let mut contents = Contents::new();
     for step in steps {
@@ -76,7 +81,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Restart => {
                 store.close().await;
-                store = open(&directory, Options::default());
+                store = open(&directory, relaxed());
                 continue;
             }
         };
