@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hagane_ports::{Actuator, Clock, ClusterInstaller, HostKeyMaker, ImageSource, InstallerKind, RemoteShell};
+use hagane_ports::{
+    Actuator, Clock, ClusterInstaller, ClusterProbe, HostKeyMaker, ImageSource, InstallerKind, RemoteShell,
+};
 use kube::Client;
 
 use crate::runtime::{Meter, NoMeter, Periods};
@@ -41,6 +43,8 @@ pub struct Ports {
     pub shell: Arc<dyn RemoteShell>,
     /// Installs Kubernetes; one entry an installer that is set up here.
     pub installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>>,
+    /// Asks a new cluster whether it answers.
+    pub probe: Arc<dyn ClusterProbe>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Makes SSH key pairs.
@@ -52,6 +56,8 @@ pub struct Ports {
 pub struct Settings {
     /// Image of machines that name none.
     pub default_image: Option<String>,
+    /// Installer of Provisionings that name none.
+    pub default_installer: InstallerKind,
     /// Names this process among several on one data set: recorded as the holder of runs.
     pub holder: String,
     /// Objects a controller works on at the same time.
@@ -71,6 +77,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             default_image: None,
+            default_installer: InstallerKind::Kubeadm,
             holder: "hagane".to_owned(),
             workers: 8,
             pass_deadline: Duration::from_secs(60),

@@ -7,9 +7,13 @@
 
 pub mod cluster;
 mod context;
+pub mod host;
 pub mod machine;
+pub mod provisioning;
 pub mod runtime;
 mod selection;
+#[cfg(test)]
+mod testing;
 
 pub use context::{Context, Ports, Settings};
 pub use selection::{CONTROLLERS, Selection, UnknownController};
@@ -27,6 +31,12 @@ pub async fn run(context: Context, selection: &Selection, shutdown: Cancellation
     }
     if selection.has("machine") {
         engine.add(machine::MachineController);
+    }
+    if selection.has("host") {
+        engine.add(host::HostController);
+    }
+    if selection.has("provisioning") {
+        engine.add(provisioning::ProvisioningController);
     }
     engine.run(shutdown).await;
 }

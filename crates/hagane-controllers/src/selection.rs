@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// Names of the control loops of this build, in the order in which they are listed to people.
-pub const CONTROLLERS: &[&str] = &["cluster", "machine"];
+pub const CONTROLLERS: &[&str] = &["cluster", "machine", "host", "provisioning"];
 
 /// Which control loops run: `all`, `none`, or names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,12 +67,15 @@ mod tests {
         assert_eq!("all".parse(), Ok(Selection::All));
         assert_eq!("none".parse(), Ok(Selection::None));
         let some: Selection = "machine, cluster".parse().expect("known names");
-        assert!(some.has("machine") && some.has("cluster") && !some.has("host"));
+        assert!(some.has("machine") && some.has("cluster") && !some.has("provisioning"));
     }
 
     #[test]
     fn names_what_is_unknown_and_what_is_known() {
         let error = "machine,pod".parse::<Selection>().expect_err("no such controller");
-        assert_eq!(error.to_string(), "no controller is called \"pod\": use all, none, or some of cluster, machine");
+        assert_eq!(
+            error.to_string(),
+            "no controller is called \"pod\": use all, none, or some of cluster, machine, host, provisioning"
+        );
     }
 }

@@ -8,6 +8,7 @@ pub mod actuator;
 pub mod clock;
 pub mod image;
 pub mod installer;
+pub mod probe;
 pub mod progress;
 pub mod shell;
 
@@ -21,5 +22,6 @@ pub use installer::{
     ClusterInstaller, HostStats, InstallRequest, InstallerError, InstallerKind, Inventory, InventoryNode, NodeRole,
     RunExit, RunHandle, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
 };
+pub use probe::{ClusterProbe, ProbeError};
 pub use progress::Progress;
 pub use shell::{HostKey, HostKeyMaker, RemoteCommand, RemoteOutput, RemoteShell, ShellError, ShellTarget, SshKeyPair};

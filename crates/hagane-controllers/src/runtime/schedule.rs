@@ -31,6 +31,8 @@ pub struct Periods {
     pub backoff_longest: Duration,
     /// Every object is looked at again after this time, whatever happens.
     pub resync: Duration,
+    /// Longest wait that a pass may ask for with [`Next::After`].
+    pub after_longest: Duration,
     /// Wait before a stale object is looked at again; the cache catches up meanwhile.
     pub stale: Duration,
 }
@@ -41,6 +43,7 @@ impl Default for Periods {
             backoff_first: Duration::from_millis(500),
             backoff_longest: Duration::from_secs(300),
             resync: Duration::from_secs(600),
+            after_longest: Duration::from_secs(600),
             stale: Duration::from_millis(100),
         }
     }
@@ -148,7 +151,7 @@ impl<K: Clone + Ord + Hash> Schedule<K> {
                 return;
             }
             Next::AwaitChange => self.jittered(self.periods.resync),
-            Next::After(wait) => wait,
+            Next::After(wait) => wait.min(self.periods.after_longest),
             Next::Stale => self.periods.stale,
             Next::Retry => self.jittered(self.backoff(failures)),
         };

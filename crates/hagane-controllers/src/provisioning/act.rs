@@ -1,0 +1,248 @@
+//! The effects of a pass over a Provisioning.
+
+use std::time::Duration;
+
+use hagane_plan::provisioning::{Action, HostRef, InstallOrder, KubeconfigFact, StartFact, StartFailure};
+use hagane_plan::roles::NodeRole as PlannedRole;
+use hagane_ports::{
+    InstallRequest, InstallerError, InstallerKind, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle,
+    ShellTarget, SshAccess,
+};
+use kube::ResourceExt as _;
+
+use super::observe::{Observed, installer_of, seen_of};
+use super::{SeenProvisioning, hosts, secret};
+use crate::runtime::{Pass, PassError, chain};
+
+/// Time for a new cluster to answer once.
+const PROBE_LIMIT: Duration = Duration::from_secs(10);
+
+/// Does what finds something out; the answers go into the facts.
+pub(super) async fn find_out(
+    action: &Action,
+    observed: &mut Observed,
+    seen: &SeenProvisioning,
+    pass: &Pass,
+) -> Result<(), PassError> {
+    match action {
+        Action::CheckFacts(hosts) => {
+            let targets = hosts.iter().filter_map(|host| Some((host.name.clone(), target(host, observed, seen)?)));
+            let checks = hosts::check(targets.collect(), pass.context.ports.shell.as_ref()).await;
+            observed.facts.checks = Some(checks);
+        }
+        Action::StartInstall(order) => start(order, observed, seen, pass).await,
+        Action::FetchKubeconfig { run } => fetch(run, observed, seen, pass).await,
+        _ => {}
+    }
+    Ok(())
+}
+
+/// Does the rest, in order. Says whether all of it was done.
+pub(super) async fn act(
+    actions: &[Action],
+    observed: &Observed,
+    seen: &SeenProvisioning,
+    pass: &Pass,
+) -> Result<bool, PassError> {
+    for action in actions {
+        match action {
+            Action::ClaimHosts(hosts) => hosts::claim(hosts, &observed.hosts, seen, pass).await?,
+            Action::ReleaseHosts(hosts) => hosts::release(hosts, &observed.hosts, seen, pass).await?,
+            Action::PinHostKeys(hosts) => pin(hosts, observed, seen, pass).await?,
+            Action::CancelRun { id } => {
+                if !cancel(id, seen, pass).await {
+                    return Ok(false);
+                }
+            }
+            Action::ForgetRun { id } => {
+                if !forget(id, seen, pass).await {
+                    return Ok(false);
+                }
+            }
+            Action::StoreKubeconfig { run } => {
+                let Some(kubeconfig) = &observed.kubeconfig else { return Ok(false) };
+                let (client, cluster) = (&pass.context.client, &observed.facts.cluster);
+                secret::store(client, seen, cluster, run, kubeconfig, observed.secret.as_ref()).await?;
+            }
+            Action::DeleteKubeconfigSecret => {
+                if let Some(kept) = &observed.secret {
+                    secret::delete(&pass.context.client, seen, kept).await?;
+                }
+            }
+            // Written by the record, or done before by `find_out`.
+            Action::AddFinalizer
+            | Action::RecordPlan(_)
+            | Action::RecordRunIntent { .. }
+            | Action::CheckFacts(_)
+            | Action::StartInstall(_)
+            | Action::FetchKubeconfig { .. }
+            | Action::RemoveFinalizer => {}
+        }
+    }
+    Ok(true)
+}
+
+/// Where a host of the plan is logged in to.
+fn target(host: &HostRef, observed: &Observed, seen: &SeenProvisioning) -> Option<ShellTarget> {
+    let (address, port) = address(host, observed, seen)?;
+    let object = observed.hosts.iter().find(|object| object.name_any() == host.name)?;
+    Some(ShellTarget {
+        host: address,
+        port,
+        user: seen.spec.ssh.as_ref().and_then(|ssh| ssh.user.clone()).unwrap_or_else(|| "root".to_owned()),
+        private_key: observed.private_key.clone()?,
+        host_keys: hosts::pinned_keys(object),
+    })
+}
+
+fn address(host: &HostRef, observed: &Observed, seen: &SeenProvisioning) -> Option<(String, u16)> {
+    let plan = observed.facts.plan.as_ref()?;
+    let assignment = plan.assignments.iter().find(|assignment| assignment.host == host.name)?;
+    let port = seen.spec.ssh.as_ref().and_then(|ssh| ssh.port).and_then(|port| u16::try_from(port).ok());
+    Some((assignment.address.clone(), port.unwrap_or(22)))
+}
+
+async fn pin(hosts: &[HostRef], observed: &Observed, seen: &SeenProvisioning, pass: &Pass) -> Result<(), PassError> {
+    let with_address = hosts.iter().filter_map(|host| {
+        let (address, port) = address(host, observed, seen)?;
+        Some((host.clone(), address, port))
+    });
+    let with_address: Vec<_> = with_address.collect();
+    hosts::pin(&with_address, &observed.hosts, pass).await
+}
+
+async fn start(order: &InstallOrder, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
+    let recorded = seen.status.run.as_ref();
+    let Some(installer) = recorded.and_then(|run| installer_of(run, &pass.context)) else {
+        let name = recorded.map(|run| run.installer.clone()).unwrap_or_default();
+        let problem = format!("the installer {name:?} is not set up here: the operator names its programs by flags");
+        observed.facts.start = StartFact::Failed(StartFailure::Prerequisite(problem));
+        return;
+    };
+    let request = request(order, observed);
+    match installer.start(&request).await {
+        Ok(RunHandle { id, .. }) => match installer.observe(&id).await {
+            Ok(observation) => {
+                observed.facts.seen = seen_of(&observation);
+                observed.run = Some(observation);
+            }
+            Err(error) => observed.facts.start = StartFact::Failed(StartFailure::Other(chain(&error))),
+        },
+        Err(error) => observed.facts.start = StartFact::Failed(start_failure(&error)),
+    }
+}
+
+fn start_failure(error: &InstallerError) -> StartFailure {
+    let text = chain(error);
+    match error {
+        InstallerError::Prerequisite { .. } => StartFailure::Prerequisite(text),
+        InstallerError::Invalid { .. } => StartFailure::Invalid(text),
+        InstallerError::HeldElsewhere { .. } => StartFailure::HeldElsewhere,
+        InstallerError::Directory { .. } | InstallerError::Failed { .. } => StartFailure::Other(text),
+    }
+}
+
+fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
+    let role = |role: &PlannedRole| match role {
+        PlannedRole::Master => NodeRole::Master,
+        PlannedRole::Worker => NodeRole::Worker,
+    };
+    let mut known_hosts = Vec::new();
+    let mut nodes = Vec::new();
+    for node in &order.nodes {
+        let object = observed.hosts.iter().find(|object| object.name_any() == node.host);
+        let pattern = if node.ssh_port == 22 {
+            node.address.to_string()
+        } else {
+            format!("[{}]:{}", node.address, node.ssh_port)
+        };
+        let keys = object.map(|object| hosts::pinned_keys(object)).unwrap_or_default();
+        known_hosts.extend(keys.into_iter().map(|key| format!("{pattern} {}", key.0)));
+        nodes.push(InventoryNode {
+            name: node.name.clone(),
+            address: node.address,
+            ssh_port: node.ssh_port,
+            roles: node.roles.iter().map(role).collect(),
+        });
+    }
+    InstallRequest {
+        run_id: order.run.clone(),
+        owner_uid: observed.facts.uid.clone(),
+        cluster: order.cluster.clone(),
+        inventory: Inventory { nodes },
+        variables: order.variables.clone(),
+        ssh: SshAccess {
+            user: order.user.clone(),
+            private_key: observed.private_key.clone().unwrap_or_default(),
+            known_hosts,
+        },
+        time_limit: order.time_limit,
+    }
+}
+
+/// The installer of a Provisioning, for the run that is about to be recorded.
+pub(super) fn installer_word(seen: &SeenProvisioning, pass: &Pass) -> &'static str {
+    use hagane_api::bpa::provisioning::Installer;
+    let kind = match seen.spec.installer {
+        Some(Installer::Kubeadm) => InstallerKind::Kubeadm,
+        Some(Installer::Kubespray) => InstallerKind::Kubespray,
+        None => pass.context.settings.default_installer,
+    };
+    match kind {
+        InstallerKind::Kubeadm => "kubeadm",
+        InstallerKind::Kubespray => "kubespray",
+    }
+}
+
+async fn fetch(run: &str, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
+    let installer = seen.status.run.as_ref().and_then(|run| installer_of(run, &pass.context));
+    let Some(installer) = installer else {
+        observed.facts.kubeconfig = KubeconfigFact::NotAnswering("the installer is not set up here".to_owned());
+        return;
+    };
+    let kubeconfig = match installer.kubeconfig(run).await {
+        Ok(Some(kubeconfig)) => kubeconfig,
+        Ok(None) => {
+            observed.facts.kubeconfig = KubeconfigFact::Invalid("the run left none, or an empty one".to_owned());
+            return;
+        }
+        Err(error) => {
+            observed.facts.kubeconfig = KubeconfigFact::NotAnswering(chain(&error));
+            return;
+        }
+    };
+    observed.facts.kubeconfig = match pass.context.ports.probe.version(&kubeconfig, PROBE_LIMIT).await {
+        Ok(_) => {
+            observed.kubeconfig = Some(kubeconfig);
+            KubeconfigFact::Answers
+        }
+        Err(error @ ProbeError::Unusable(_)) => KubeconfigFact::Invalid(chain(&error)),
+        Err(error @ ProbeError::NoAnswer(_)) => KubeconfigFact::NotAnswering(chain(&error)),
+    };
+}
+
+async fn cancel(id: &str, seen: &SeenProvisioning, pass: &Pass) -> bool {
+    let Some(installer) = seen.status.run.as_ref().and_then(|run| installer_of(run, &pass.context)) else {
+        return true;
+    };
+    match installer.cancel(id).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(run = id, error = chain(&error), "the run could not be ended yet");
+            false
+        }
+    }
+}
+
+async fn forget(id: &str, seen: &SeenProvisioning, pass: &Pass) -> bool {
+    let Some(installer) = seen.status.run.as_ref().and_then(|run| installer_of(run, &pass.context)) else {
+        return true;
+    };
+    match installer.forget(id).await {
+        Ok(()) => true,
+        Err(error) => {
+            tracing::warn!(run = id, error = chain(&error), "the run's directory could not be removed yet");
+            false
+        }
+    }
+}

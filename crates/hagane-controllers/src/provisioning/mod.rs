@@ -1,0 +1,85 @@
+//! Provisionings: hosts in, a Kubernetes cluster out.
+//!
+//! Order of a life: plan stored, hosts claimed, host keys pinned, facts compared, run intent stored, run started, run
+//! followed, kubeconfig checked, kubeconfig kept. `hagane_plan::provisioning` decides; here is what it looks at
+//! ([`observe`]), what is done ([`act`]) and what is written ([`record`]).
+
+mod act;
+mod hosts;
+mod login;
+mod observe;
+mod record;
+mod secret;
+mod watch;
+
+#[cfg(test)]
+mod tests;
+
+use async_trait::async_trait;
+use hagane_api::bpa::GROUP;
+use hagane_api::bpa::provisioning::{ProvisioningSpec, ProvisioningStatus};
+use hagane_api::keys::PROVISIONING_FINALIZER;
+use hagane_plan::decision::Next as Decided;
+use hagane_plan::provisioning::{Action, decide};
+use tracing::warn;
+
+use crate::runtime::{Controller, Next, Pass, PassError, Resource, Seen, Watch};
+
+/// A decision asks again at most as often as there are things to find out; more is a bug.
+const ROUNDS_MAX: usize = 8;
+
+/// The control loop of Provisionings.
+pub struct ProvisioningController;
+
+/// A Provisioning as a pass sees it.
+type SeenProvisioning = Seen<ProvisioningSpec, ProvisioningStatus>;
+
+#[async_trait]
+impl Controller for ProvisioningController {
+    type Spec = ProvisioningSpec;
+    type Status = ProvisioningStatus;
+
+    fn name(&self) -> &'static str {
+        "provisioning"
+    }
+
+    fn resources(&self) -> Vec<Resource> {
+        Resource::of(GROUP, "provisionings").into_iter().collect()
+    }
+
+    fn finalizer(&self) -> Option<&'static str> {
+        Some(PROVISIONING_FINALIZER)
+    }
+
+    fn watches(&self) -> Vec<Watch> {
+        watch::watches()
+    }
+
+    async fn reconcile(&self, seen: SeenProvisioning, pass: &Pass) -> Result<Next, PassError> {
+        let mut observed = observe::observe(&seen, pass).await?;
+        let mut decision = decide(&observed.facts);
+        for round in 0.. {
+            if !decision.actions.iter().any(Action::asks_again) {
+                break;
+            }
+            if round == ROUNDS_MAX {
+                warn!(actions = ?decision.actions, "the decision asks without end");
+                break;
+            }
+            for action in &decision.actions {
+                act::find_out(action, &mut observed, &seen, pass).await?;
+            }
+            decision = decide(&observed.facts);
+        }
+        let mut recorder = record::record(&seen, &observed, &decision, pass).await?;
+        let acted = act::act(&decision.actions, &observed, &seen, pass).await?;
+        if acted && decision.actions.contains(&Action::RemoveFinalizer) {
+            recorder.remove_finalizer(PROVISIONING_FINALIZER).await?;
+        }
+        Ok(match decision.next {
+            Decided::AwaitChange => Next::AwaitChange,
+            Decided::After(wait, _) => Next::After(wait),
+            Decided::Now => Next::Stale,
+        })
+    }
+}

@@ -1,0 +1,171 @@
+//! What is known of a Provisioning: reads only.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::RunStatus;
+use hagane_api::bpa::reasons::RunWord;
+use hagane_api::keys::{PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
+use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact};
+use hagane_ports::{ClusterInstaller, InstallerKind, RunExit, RunObservation, RunState};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+
+use super::{SeenProvisioning, hosts, login, secret, watch};
+use crate::Context;
+use crate::host::creation_order;
+use crate::runtime::{Caches, Pass, PassError, chain};
+
+/// What a pass knows, and what it found out while it acted.
+pub(super) struct Observed {
+    /// What the decision looks at.
+    pub(super) facts: Facts,
+    /// Host objects of the namespace.
+    pub(super) hosts: Vec<Arc<DynamicObject>>,
+    /// The SSH private key.
+    pub(super) private_key: Option<String>,
+    /// The Secret under the kubeconfig's name.
+    pub(super) secret: Option<Secret>,
+    /// What the installer told of the recorded run.
+    pub(super) run: Option<RunObservation>,
+    /// The kubeconfig that was fetched and answered to in this pass.
+    pub(super) kubeconfig: Option<Vec<u8>>,
+}
+
+pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Observed, PassError> {
+    let cluster = cluster_name(&seen.raw);
+    let objects = hosts::of_namespace(&pass.caches, &seen.key.namespace);
+    let (login, private_key) = login::read(&pass.context.client, &seen.key.namespace, &seen.spec).await?;
+    let (secret_fact, secret) = secret::read(&pass.context.client, seen, &cluster).await?;
+    let recorded = seen.status.run.as_ref();
+    let (seen_run, run) = see_run(recorded, &pass.context).await;
+    let facts = Facts {
+        namespace: seen.key.namespace.clone(),
+        name: seen.key.name.clone(),
+        uid: seen.uid().to_owned(),
+        generation: seen.generation().unwrap_or_default(),
+        deleting: seen.is_deleting(),
+        finalizer: true,
+        paused: false,
+        retry: seen.annotation(RETRY_ANNOTATION).map(str::to_owned),
+        name_owner: name_owner(seen, &cluster, &pass.caches),
+        cluster,
+        spec: Ok(seen.spec.clone()),
+        hosts: hosts::facts(&objects, seen.uid()),
+        plan: seen.status.plan.clone(),
+        login,
+        checks: None,
+        run: recorded.map(|run| record_of(run, pass.now)),
+        seen: seen_run,
+        start: StartFact::NotTried,
+        kubeconfig: KubeconfigFact::NotFetched,
+        secret: secret_fact,
+        holder: pass.context.settings.holder.clone(),
+    };
+    Ok(Observed { facts, hosts: objects, private_key, secret, run, kubeconfig: None })
+}
+
+/// Name of a Provisioning's cluster: its label, else its own name.
+pub(super) fn cluster_name(object: &DynamicObject) -> String {
+    let label = object.labels().get(PROVISIONING_CLUSTER_LABEL).filter(|name| !name.is_empty());
+    label.cloned().unwrap_or_else(|| object.name_any())
+}
+
+/// The installer that a recorded run belongs to, where it is set up here.
+pub(super) fn installer_of<'a>(run: &RunStatus, context: &'a Context) -> Option<&'a Arc<dyn ClusterInstaller>> {
+    context.ports.installers.get(&kind_of(&run.installer)?)
+}
+
+fn kind_of(word: &str) -> Option<InstallerKind> {
+    match word {
+        "kubeadm" => Some(InstallerKind::Kubeadm),
+        "kubespray" => Some(InstallerKind::Kubespray),
+        _ => None,
+    }
+}
+
+/// Another Provisioning that owns the cluster's name: it has a plan for it, or it is older.
+fn name_owner(seen: &SeenProvisioning, cluster: &str, caches: &Caches) -> NameOwner {
+    let Some(resource) = watch::provisionings() else { return NameOwner::Ours };
+    let holds = |object: &DynamicObject| {
+        let recorded = object.data.pointer("/status/cluster").and_then(serde_json::Value::as_str);
+        object.data.pointer("/status/plan").is_some_and(|plan| !plan.is_null()) && recorded == Some(cluster)
+    };
+    let rank = |object: &DynamicObject| {
+        let (time, name) = creation_order(object);
+        (!holds(object), time, object.namespace(), name)
+    };
+    let own = rank(&seen.raw);
+    let others = caches.list_all(resource);
+    let mut rivals: Vec<_> = others
+        .iter()
+        .filter(|other| other.uid().as_deref() != Some(seen.uid()) && cluster_name(other) == cluster)
+        .filter(|other| rank(other) < own)
+        .collect();
+    rivals.sort_by_key(|other| rank(other));
+    rivals.first().map_or(NameOwner::Ours, |other| {
+        let namespace = other.namespace().unwrap_or_default();
+        NameOwner::Taken(format!("Provisioning {namespace}/{}", other.name_any()))
+    })
+}
+
+fn record_of(run: &RunStatus, now: Timestamp) -> RunRecord {
+    let age = now.duration_since(run.started_at);
+    RunRecord {
+        id: run.id.clone(),
+        generation: run.generation,
+        retry: run.retry.clone(),
+        holder: run.holder.clone(),
+        state: RunWord::parse(&run.state).unwrap_or(RunWord::Running),
+        age: Duration::try_from(age).unwrap_or_default(),
+    }
+}
+
+async fn see_run(recorded: Option<&RunStatus>, context: &Context) -> (RunSeen, Option<RunObservation>) {
+    let Some(run) = recorded.filter(|run| run.holder == context.settings.holder) else {
+        return (RunSeen::Absent, None);
+    };
+    let Some(installer) = installer_of(run, context) else {
+        return (RunSeen::Unreadable(format!("the installer {:?} is not set up here", run.installer)), None);
+    };
+    match installer.observe(&run.id).await {
+        Ok(observation) => (seen_of(&observation), Some(observation)),
+        Err(error) => (RunSeen::Unreadable(chain(&error)), None),
+    }
+}
+
+/// What an observation means for the decision.
+pub(super) fn seen_of(observation: &RunObservation) -> RunSeen {
+    match &observation.state {
+        RunState::Absent => RunSeen::Absent,
+        RunState::Running => RunSeen::Running { progress: progress_line(observation) },
+        RunState::Finished(exit) => RunSeen::Finished(end_of(exit, observation)),
+    }
+}
+
+fn progress_line(observation: &RunObservation) -> String {
+    let progress = &observation.progress;
+    let total = progress.tasks_total.map(|total| format!(" of {total}")).unwrap_or_default();
+    let task = progress.task.as_deref().unwrap_or("starting");
+    format!("task {}{total}: {task}", progress.tasks_started)
+}
+
+fn end_of(exit: &RunExit, observation: &RunObservation) -> RunEnd {
+    match exit {
+        RunExit::Succeeded => RunEnd::Succeeded,
+        RunExit::Failed { status } => {
+            let failure = observation.progress.failures.first();
+            RunEnd::Failed {
+                status: *status,
+                task: failure.map(|failure| (failure.task.clone(), format!("{} ({})", failure.host, failure.state))),
+            }
+        }
+        RunExit::Killed { signal } => RunEnd::Killed { signal: *signal },
+        RunExit::TimedOut => RunEnd::TimedOut,
+        RunExit::Cancelled => RunEnd::Cancelled,
+        RunExit::Lost => RunEnd::Lost,
+        RunExit::NotStarted { message } => RunEnd::NotStarted { message: message.clone() },
+    }
+}

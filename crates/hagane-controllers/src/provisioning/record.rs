@@ -1,0 +1,127 @@
+//! What a pass over a Provisioning leaves behind: status and events.
+
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningStatus, RunStatus};
+use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, RunWord};
+use hagane_api::condition::{Condition, merge_conditions};
+use hagane_api::keys::kubeconfig_secret_name;
+use hagane_plan::provisioning::{Action, Decision, SecretFact};
+use hagane_ports::{HostStats, RunExit, RunObservation, RunState};
+
+use super::SeenProvisioning;
+use super::act::installer_word;
+use super::observe::Observed;
+use crate::runtime::{Pass, PassError, Recorder, Severity, transitions};
+
+/// Writes what was decided and found; nothing where nothing differs. Gives the writer, for what comes after the act.
+pub(super) async fn record(
+    seen: &SeenProvisioning,
+    observed: &Observed,
+    decision: &Decision,
+    pass: &Pass,
+) -> Result<Recorder, PassError> {
+    let mut recorder = pass.recorder(seen);
+    let status = new_status(seen, observed, decision, pass);
+    recorder.status(&seen.status, &status).await?;
+    let failed = status.phase == Some(ProvisioningPhase::Failed);
+    let severity = |_: &Condition| if failed { Severity::Warning } else { Severity::Normal };
+    let ready = ProvisioningCondition::Ready.as_str();
+    let mut drafts = transitions(&seen.status.conditions, &status.conditions, ready, severity);
+    let differ = ProvisioningCondition::FactsDiffer.as_str();
+    let told = transitions(&seen.status.conditions, &status.conditions, differ, |_| Severity::Warning);
+    drafts.extend(told.into_iter().filter(|draft| draft.reason == differ));
+    recorder.events(&drafts).await;
+    Ok(recorder)
+}
+
+fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision, pass: &Pass) -> ProvisioningStatus {
+    let old = &seen.status;
+    let generation = seen.generation();
+    let mut status = ProvisioningStatus {
+        phase: decision.phase.or(old.phase),
+        cluster: Some(observed.facts.cluster.clone()),
+        observed_generation: generation,
+        conditions: merge_conditions(&old.conditions, &decision.conditions, pass.now, generation),
+        plan: old.plan.clone(),
+        run: old.run.as_ref().map(|run| followed(run, observed.run.as_ref())),
+        kubeconfig_secret: match observed.facts.secret {
+            SecretFact::Ours { .. } => Some(kubeconfig_secret_name(&observed.facts.cluster)),
+            SecretFact::Absent | SecretFact::Foreign(_) => None,
+        },
+    };
+    for action in &decision.actions {
+        match action {
+            Action::RecordPlan(plan) => status.plan = Some(plan.as_ref().clone()),
+            Action::RecordRunIntent { id, generation, retry } => {
+                status.run = Some(RunStatus {
+                    id: id.clone(),
+                    installer: installer_word(seen, pass).to_owned(),
+                    holder: pass.context.settings.holder.clone(),
+                    generation: *generation,
+                    retry: retry.clone(),
+                    started_at: pass.now,
+                    state: RunWord::Starting.as_str().to_owned(),
+                    ..RunStatus::default()
+                });
+            }
+            _ => {}
+        }
+    }
+    status
+}
+
+/// The recorded run with what its own record tells now.
+fn followed(run: &RunStatus, observation: Option<&RunObservation>) -> RunStatus {
+    let mut run = run.clone();
+    let Some(observation) = observation else { return run };
+    run.state = match &observation.state {
+        RunState::Absent => return run,
+        RunState::Running => RunWord::Running,
+        RunState::Finished(exit) => end_word(exit),
+    }
+    .as_str()
+    .to_owned();
+    let progress = &observation.progress;
+    run.play.clone_from(&progress.play);
+    run.task.clone_from(&progress.task);
+    run.tasks_started = progress.tasks_started.into();
+    run.tasks_total = progress.tasks_total.map(i64::from);
+    run.hosts = progress.hosts.iter().map(|(name, stats)| (name.clone(), counts(stats))).collect();
+    let failure = |failure: &hagane_ports::TaskFailure| FailedTask {
+        task: failure.task.clone(),
+        host: failure.host.clone(),
+        state: failure.state.clone(),
+    };
+    run.failures = progress.failures.iter().map(failure).collect();
+    run.log = Some(observation.log.display().to_string());
+    run.finished_at = observation.finished_at;
+    let began = observation.started_at.unwrap_or(run.started_at);
+    run.seconds = observation.finished_at.map(|end| {
+        let length = Duration::try_from(end.duration_since(began)).unwrap_or_default();
+        i64::try_from(length.as_secs()).unwrap_or(i64::MAX)
+    });
+    run
+}
+
+fn end_word(exit: &RunExit) -> RunWord {
+    match exit {
+        RunExit::Succeeded => RunWord::Succeeded,
+        RunExit::Failed { .. } => RunWord::Failed,
+        RunExit::Killed { .. } => RunWord::Killed,
+        RunExit::TimedOut => RunWord::TimedOut,
+        RunExit::Cancelled => RunWord::Cancelled,
+        RunExit::Lost => RunWord::Lost,
+        RunExit::NotStarted { .. } => RunWord::NotStarted,
+    }
+}
+
+fn counts(stats: &HostStats) -> HostCounts {
+    HostCounts {
+        ok: stats.ok.into(),
+        changed: stats.changed.into(),
+        failed: stats.failed.into(),
+        unreachable: stats.unreachable.into(),
+        skipped: stats.skipped.into(),
+    }
+}
