@@ -8,6 +8,7 @@ use crate::metadata;
 use crate::negotiate::{BodyType, body_type};
 use crate::query::FieldValidation;
 use crate::registry::Endpoint;
+use crate::{protobuf, strict};
 
 /// The object in a create or update, not yet checked.
 pub(crate) fn body(context: &Context) -> ApiResult<(Value, Vec<String>)> {
@@ -21,15 +22,13 @@ pub(crate) fn body(context: &Context) -> ApiResult<(Value, Vec<String>)> {
 pub(crate) fn parse(bytes: &[u8], r#type: BodyType) -> ApiResult<(Value, Vec<String>)> {
     match r#type {
         BodyType::Json => {
-            let value = serde_json::from_slice(bytes).map_err(unreadable)?;
-            Ok((value, Vec::new()))
+            strict::json(bytes).map_err(unreadable)
         }
         BodyType::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(unreadable)?;
-            let value = serde_saphyr::from_str(text).map_err(unreadable)?;
-            Ok((value, Vec::new()))
+            strict::yaml(text).map_err(unreadable)
         }
-        BodyType::Protobuf => Err(ApiError::unsupported_media_type(&["application/json", "application/yaml"])),
+        BodyType::Protobuf => protobuf::decode(bytes).map(|object| (object, Vec::new())).map_err(unreadable),
     }
 }
 
@@ -44,7 +43,7 @@ pub(crate) fn accept(context: &Context, object: &mut Value, mut problems: Vec<St
     check_kind(endpoint, object)?;
     let mut unknown = metadata::sanitize(object)?;
     unknown.extend(endpoint.version().schema.prune(object));
-    problems.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));
+    problems.extend(unknown.iter().map(|path| strict::unknown(path)));
     match context.query.field_validation {
         FieldValidation::Strict if !problems.is_empty() => {
             return Err(ApiError::bad_request(format!("strict decoding error: {}", problems.join(", "))));

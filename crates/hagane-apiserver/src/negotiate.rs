@@ -157,11 +157,11 @@ pub(crate) fn body_type(headers: &HeaderMap) -> ApiResult<BodyType> {
     match content_type(headers).as_str() {
         "" | "application/json" | "*/*" => Ok(BodyType::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" => Ok(BodyType::Yaml),
-        "application/vnd.kubernetes.protobuf" => Ok(BodyType::Protobuf),
+        crate::protobuf::MEDIA_TYPE => Ok(BodyType::Protobuf),
         _ => Err(ApiError::unsupported_media_type(&[
             "application/json",
             "application/yaml",
-            "application/vnd.kubernetes.protobuf",
+            crate::protobuf::MEDIA_TYPE,
         ])),
     }
 }

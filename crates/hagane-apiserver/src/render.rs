@@ -4,7 +4,7 @@ use bytes::{Bytes, BytesMut};
 use hagane_store::Entry;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER, WARNING};
 use http::{Response, StatusCode};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::body::ResponseBody;
 use crate::context::Context;
@@ -12,6 +12,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::negotiate::{Encoding, Shape};
 use crate::object;
 use crate::registry::{Endpoint, Origin};
+use crate::table::partial_metadata;
 
 /// An answer of a handler.
 pub(crate) type Answer = Response<ResponseBody>;
@@ -110,13 +111,6 @@ pub(crate) fn write_object(endpoint: &Endpoint, entry: &Entry, out: &mut BytesMu
     Ok(())
 }
 
-/// The metadata of an object as an object of its own.
-pub(crate) fn partial(object: &Value, beta: bool) -> Value {
-    let version = if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" };
-    let metadata = object.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    json!({"kind": "PartialObjectMetadata", "apiVersion": version, "metadata": metadata})
-}
-
 /// A stored object in the shape that the client asked for.
 pub(crate) fn entry(context: &Context, status: StatusCode, entry: &Entry) -> ApiResult<Answer> {
     if context.form.shape == Shape::Object && context.form.encoding == Encoding::Json {
@@ -131,8 +125,15 @@ pub(crate) fn entry(context: &Context, status: StatusCode, entry: &Entry) -> Api
 pub(crate) fn shaped(context: &Context, status: StatusCode, object: Value) -> ApiResult<Answer> {
     let shown = match context.form.shape {
         Shape::Object => object,
-        Shape::Metadata { beta } => partial(&object, beta),
-        Shape::Table { beta } => crate::rows::table(context, &[object], Map::new(), beta, true),
+        Shape::Metadata { beta } => partial_metadata(&object, beta),
+        Shape::Table { beta } => {
+            let include = crate::rows::include(context.query.include_object.as_deref())?;
+            let mut metadata = Map::new();
+            if let Some(version) = object.pointer("/metadata/resourceVersion") {
+                metadata.insert("resourceVersion".to_owned(), version.clone());
+            }
+            crate::rows::table(&context.endpoint, include, &[object], metadata, beta, true)
+        },
     };
     value(status, &shown, context.form.encoding)
 }

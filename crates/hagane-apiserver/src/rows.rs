@@ -1,25 +1,29 @@
-//! Tables for people: `kubectl get` without `-o`.
+//! Tables for people, as requests ask for them.
 
-use serde_json::{Map, Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value};
 
-use crate::context::Context;
+use crate::error::{ApiError, ApiResult};
 use crate::registry::Endpoint;
+use crate::table::{self, Include, Style};
 
-/// A table of objects; `metadata` is that of the list.
-pub(crate) fn table(context: &Context, objects: &[Value], metadata: Map<String, Value>, beta: bool, columns: bool) -> Value {
-    of(&context.endpoint, context.query.include_object.as_deref(), objects, metadata, beta, columns)
+/// Reads the query parameter `includeObject`.
+pub(crate) fn include(text: Option<&str>) -> ApiResult<Include> {
+    let text = text.unwrap_or_default();
+    Include::parse(text).ok_or_else(|| {
+        ApiError::bad_request(format!("includeObject: {text:?} is none of None, Metadata and Object"))
+    })
 }
 
-/// The same without a request at hand.
-pub(crate) fn of(
+/// A table of objects; `metadata` is that of the list.
+pub(crate) fn table(
     endpoint: &Endpoint,
-    include: Option<&str>,
+    include: Include,
     objects: &[Value],
     metadata: Map<String, Value>,
     beta: bool,
-    columns: bool,
+    definitions: bool,
 ) -> Value {
-    let _ = (endpoint, include, columns);
-    let version = if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" };
-    json!({"kind": "Table", "apiVersion": version, "metadata": metadata, "columnDefinitions": [], "rows": objects})
+    let style = Style { include, beta, definitions, now: Timestamp::now() };
+    table::table(&endpoint.version().columns, objects, metadata, style)
 }

@@ -24,7 +24,7 @@ use crate::render::{self, Answer};
 use crate::request::{ResourcePath, Target, parse_path};
 use crate::server::ApiServer;
 use crate::state::Core;
-use crate::{discovery, verbs};
+use crate::{discovery, documents, verbs};
 
 /// Most bytes of a request body.
 pub(crate) const BODY_SIZE_MAX: usize = 3 * 1024 * 1024;
@@ -166,7 +166,8 @@ where
         Target::Groups => discovery::groups(&registry, &headers),
         Target::Group(group) => discovery::group(&registry, &headers, &group),
         Target::Resources { group, version } => discovery::resources(&registry, &headers, &group, &version),
-        Target::OpenApi(_) | Target::Resource(_) | Target::Unknown => Err(ApiError::no_such_resource()),
+        Target::OpenApi(path) => documents::answer(&registry, &headers, path.as_deref(), query),
+        Target::Resource(_) | Target::Unknown => Err(ApiError::no_such_resource()),
     }
 }
 

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Column, Conversion, Origin, Resource, Strategy, Version, builtin_schemas, defined, events, strategies};
+use super::{Conversion, Origin, Resource, Strategy, Version, builtin_schemas, defined, events, strategies};
 use crate::schema::Schema;
+use crate::table::{Columns, Definition};
 
 struct Row {
     group: &'static str,
@@ -19,7 +20,6 @@ struct Row {
     stored: &'static str,
     fields: &'static [(&'static str, &'static str)],
     conversion: Conversion,
-    columns: &'static [(&'static str, &'static str, &'static str)],
     strategy: fn() -> Strategy,
 }
 
@@ -35,7 +35,6 @@ const ROW: Row = Row {
     stored: "v1",
     fields: &[],
     conversion: Conversion { to_stored: |_, _| {}, from_stored: |_, _| {} },
-    columns: &[],
     strategy: Strategy::default,
 };
 
@@ -56,7 +55,6 @@ static ROWS: &[Row] = &[
         status: true,
         versions: &[("v1", builtin_schemas::namespace)],
         fields: &[("status.phase", "/status/phase"), ("name", "/metadata/name")],
-        columns: &[("Status", "string", ".status.phase")],
         strategy: strategies::namespace,
         ..ROW
     },
@@ -116,7 +114,6 @@ static ROWS: &[Row] = &[
         storage: "leases.coordination.k8s.io",
         stored: "coordination.k8s.io/v1",
         versions: &[("v1", builtin_schemas::lease)],
-        columns: &[("Holder", "string", ".spec.holderIdentity")],
         strategy: strategies::lease,
         ..ROW
     },
@@ -135,6 +132,8 @@ static ROWS: &[Row] = &[
         ..ROW
     },
 ];
+
+const NO_COLUMNS: [(Definition, &str); 0] = [];
 
 /// The rows, compiled.
 pub(super) fn rows() -> Vec<Resource> {
@@ -171,7 +170,6 @@ fn resource(row: &Row) -> Resource {
 }
 
 fn version(row: &Row, name: &str, schema: fn() -> Value) -> Version {
-    let raw_schema = Arc::new(schema());
     Version {
         name: name.to_owned(),
         served: true,
@@ -180,22 +178,10 @@ fn version(row: &Row, name: &str, schema: fn() -> Value) -> Version {
              CustomResourceDefinition"
                 .to_owned()
         }),
-        schema: Schema::new(Arc::clone(&raw_schema)),
-        raw_schema,
-        columns: row.columns.iter().map(|(name, r#type, path)| column(name, r#type, path)).collect(),
+        schema: Schema::new(Arc::new(schema())),
+        columns: Columns::builtin(row.group, row.kind).unwrap_or_else(|| Columns::defined(NO_COLUMNS)),
         status: row.status,
         selectable: row.fields.iter().map(|(path, pointer)| ((*path).to_owned(), (*pointer).to_owned())).collect(),
-    }
-}
-
-fn column(name: &str, r#type: &str, path: &str) -> Column {
-    Column {
-        name: name.to_owned(),
-        r#type: r#type.to_owned(),
-        format: String::new(),
-        json_path: path.to_owned(),
-        priority: 0,
-        description: String::new(),
     }
 }
 

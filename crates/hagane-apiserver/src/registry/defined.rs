@@ -6,9 +6,10 @@ use hagane_api::field::FieldError;
 use hagane_api::names::{dns_label_problem, dns_subdomain_problem};
 use serde_json::{Map, Value, json};
 
-use super::{Column, Conversion, Origin, Resource, Strategy, Version};
+use super::{Conversion, Origin, Resource, Strategy, Version};
 use crate::object::{map_at, meta, text};
 use crate::schema::{Schema, structural_problems};
+use crate::table::{Columns, Definition};
 
 /// Makes the row of a valid definition in its v1 form. `revision` is that of the definition's last change.
 pub(crate) fn from_definition(definition: &Value, revision: u64) -> Resource {
@@ -52,16 +53,14 @@ fn versions(definition: &Value) -> &[Value] {
 fn served_version(definition: &Value, version: &Value) -> Version {
     let name = text(version, &["name"]);
     let raw_schema = version.pointer("/schema/openAPIV3Schema").cloned().unwrap_or_else(open_schema);
-    let raw_schema = Arc::new(raw_schema);
     let flag = |field: &str| version.get(field) == Some(&Value::Bool(true));
     let list = |field: &str| version.get(field).and_then(Value::as_array).into_iter().flatten();
     Version {
         name: name.to_owned(),
         served: flag("served"),
         deprecation: flag("deprecated").then(|| deprecation(definition, version)),
-        schema: Schema::new(Arc::clone(&raw_schema)),
-        raw_schema,
-        columns: list("additionalPrinterColumns").map(column).collect(),
+        schema: Schema::new(Arc::new(raw_schema)),
+        columns: Columns::defined(list("additionalPrinterColumns").map(column)),
         status: version.pointer("/subresources/status").is_some(),
         selectable: list("selectableFields")
             .map(|field| text(field, &["jsonPath"]).trim_start_matches('.'))
@@ -79,16 +78,17 @@ fn deprecation(definition: &Value, version: &Value) -> String {
     format!("{group}/{} {kind} is deprecated", text(version, &["name"]))
 }
 
-fn column(column: &Value) -> Column {
+fn column(column: &Value) -> (Definition, &str) {
     let field = |name: &str| text(column, &[name]).to_owned();
-    Column {
+    let priority = column.get("priority").and_then(Value::as_i64).and_then(|value| value.try_into().ok());
+    let definition = Definition {
         name: field("name"),
         r#type: field("type"),
         format: field("format"),
-        json_path: field("jsonPath"),
-        priority: column.get("priority").and_then(Value::as_i64).and_then(|value| value.try_into().ok()).unwrap_or(0),
         description: field("description"),
-    }
+        priority: priority.unwrap_or(0),
+    };
+    (definition, text(column, &["jsonPath"]))
 }
 
 fn open_schema() -> Value {
@@ -323,8 +323,8 @@ mod tests {
         let row = from_definition(&definition, 1);
         assert_eq!((row.singular.as_str(), row.list_kind.as_str(), row.namespaced), ("widget", "WidgetList", true));
         let version = &row.versions[0];
-        assert!(version.status && version.raw_schema["x-kubernetes-preserve-unknown-fields"] == true);
-        assert_eq!(version.columns[0].json_path, ".spec.a");
+        assert!(version.status && version.schema.raw()["x-kubernetes-preserve-unknown-fields"] == true);
+        assert_eq!(version.columns.definitions()[1]["name"], "A");
     }
 
     #[test]

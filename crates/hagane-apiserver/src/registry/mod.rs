@@ -9,12 +9,14 @@ mod ours;
 mod strategies;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hagane_api::field::FieldError;
 use serde_json::Value;
 
+use crate::openapi::Document;
 use crate::schema::Schema;
+use crate::table::Columns;
 
 pub(crate) use builtin::{DEFINITIONS, NAMESPACES, indexed_fields};
 pub(crate) use defined::from_definition;
@@ -94,29 +96,16 @@ pub(crate) enum Origin {
     Defined,
 }
 
-/// A printer column.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Column {
-    pub name: String,
-    pub r#type: String,
-    pub format: String,
-    pub json_path: String,
-    pub priority: i32,
-    pub description: String,
-}
-
 /// One version of a resource.
 pub(crate) struct Version {
     pub name: String,
     pub served: bool,
     /// Text of the Warning that every use answers with.
     pub deprecation: Option<String>,
-    /// `openAPIV3Schema` as published.
-    pub raw_schema: Arc<Value>,
-    /// The same, ready to prune, default and validate.
+    /// What objects look like.
     pub schema: Schema,
-    /// Columns after the name; none means the age only.
-    pub columns: Vec<Column>,
+    /// Columns of tables.
+    pub columns: Columns,
     /// Whether `/status` is a subresource.
     pub status: bool,
     /// Paths that field selectors may name beyond metadata, with their JSON pointers.
@@ -201,16 +190,24 @@ impl Endpoint {
 }
 
 /// All resources at one moment. Replaced as a whole when a definition changes.
-#[derive(Clone)]
 pub(crate) struct Registry {
     rows: Vec<Arc<Resource>>,
     by_name: BTreeMap<(String, String), usize>,
+    /// Made when first asked for.
+    documents: OnceLock<Vec<Document>>,
+}
+
+impl Clone for Registry {
+    /// A copy to be changed: what is made from the rows is left out.
+    fn clone(&self) -> Self {
+        Self { rows: self.rows.clone(), by_name: self.by_name.clone(), documents: OnceLock::new() }
+    }
 }
 
 impl Registry {
     /// The built-in kinds and ours.
     pub(crate) fn new() -> Self {
-        let mut registry = Self { rows: Vec::new(), by_name: BTreeMap::new() };
+        let mut registry = Self { rows: Vec::new(), by_name: BTreeMap::new(), documents: OnceLock::new() };
         for resource in builtin::rows().into_iter().chain(ours::rows()) {
             registry.put(resource);
         }
@@ -240,6 +237,11 @@ impl Registry {
     /// All rows, in the order of discovery.
     pub(crate) fn rows(&self) -> &[Arc<Resource>] {
         &self.rows
+    }
+
+    /// The `OpenAPI` documents of all groups and versions.
+    pub(crate) fn documents(&self) -> &[Document] {
+        self.documents.get_or_init(|| crate::documents::documents(self))
     }
 
     /// The row of this name.

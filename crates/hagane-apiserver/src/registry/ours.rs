@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use hagane_api::{KindDescriptor, kinds};
 
-use super::{Column, Conversion, Origin, Resource, Strategy, Version};
+use super::{Conversion, Origin, Resource, Strategy, Version};
 use crate::schema::Schema;
+use crate::table::{Columns, Definition};
 
 /// A row for each kind.
 pub(super) fn rows() -> Vec<Resource> {
@@ -37,22 +38,22 @@ fn resource(kind: &KindDescriptor) -> Resource {
 }
 
 fn version(kind: &KindDescriptor) -> Version {
-    let raw_schema = Arc::new((kind.schema)());
-    let columns = kind.columns.iter().map(|column| Column {
-        name: column.name.to_owned(),
-        r#type: column.r#type.to_owned(),
-        format: String::new(),
-        json_path: column.json_path.to_owned(),
-        priority: column.priority,
-        description: column.description.to_owned(),
+    let columns = kind.columns.iter().map(|column| {
+        let definition = Definition {
+            name: column.name.to_owned(),
+            r#type: column.r#type.to_owned(),
+            format: String::new(),
+            description: column.description.to_owned(),
+            priority: column.priority,
+        };
+        (definition, column.json_path)
     });
     Version {
         name: kind.version.to_owned(),
         served: true,
         deprecation: None,
-        schema: Schema::new(Arc::clone(&raw_schema)),
-        columns: columns.collect(),
-        raw_schema,
+        schema: Schema::new(Arc::new((kind.schema)())),
+        columns: Columns::defined(columns),
         status: kind.status_subresource,
         selectable: Vec::new(),
     }

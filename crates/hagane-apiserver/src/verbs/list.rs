@@ -17,6 +17,7 @@ use crate::error::{ApiError, ApiResult};
 use crate::negotiate::{Encoding, Shape};
 use crate::query::Query;
 use crate::render::{self, Answer};
+use crate::table::partial_metadata;
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 const LOST_PAGE: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new \
@@ -196,10 +197,13 @@ pub(super) fn answer(context: &Context, page: &Page) -> ApiResult<Answer> {
     let objects: Vec<Value> =
         page.entries.iter().map(|entry| render::versioned(endpoint, entry)).collect::<ApiResult<_>>()?;
     let list = match context.form.shape {
-        Shape::Table { beta } => crate::rows::table(context, &objects, metadata, beta, true),
+        Shape::Table { beta } => {
+            let include = crate::rows::include(context.query.include_object.as_deref())?;
+            crate::rows::table(endpoint, include, &objects, metadata, beta, true)
+        }
         Shape::Metadata { beta } => {
             let version = if beta { "meta.k8s.io/v1beta1" } else { "meta.k8s.io/v1" };
-            let items: Vec<Value> = objects.iter().map(|object| render::partial(object, beta)).collect();
+            let items: Vec<Value> = objects.iter().map(|object| partial_metadata(object, beta)).collect();
             json!({"kind": "PartialObjectMetadataList", "apiVersion": version, "metadata": metadata, "items": items})
         }
         Shape::Object => {

@@ -8,7 +8,6 @@ use bytes::{Bytes, BytesMut};
 use hagane_api::field::FieldError;
 use hagane_store::{Entry, Event, EventKind, Watch};
 use http::StatusCode;
-use http::header::CONTENT_TYPE;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
@@ -24,6 +23,7 @@ use crate::negotiate::{Form, Shape};
 use crate::query::Query;
 use crate::registry::{Endpoint, Registry};
 use crate::render::{self, Answer};
+use crate::table::{Include, partial_metadata};
 
 /// How often an idle watch is told where it is.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -37,13 +37,10 @@ pub(super) async fn watch(context: &Context) -> ApiResult<Answer> {
     let from = revision(context.query.resource_version.as_deref())?;
     reach(context, from).await?;
     let initial = context.query.send_initial_events.unwrap_or(from == 0);
-    let mut stream = Stream::new(context, selection);
+    let mut stream = Stream::new(context, selection, crate::rows::include(context.query.include_object.as_deref())?);
     stream.begin(context, from, initial);
     let frames = futures::stream::unfold(stream, |mut stream| async move { stream.next().await.map(|frame| (frame, stream)) });
     let mut response = render::respond(StatusCode::OK, Bytes::new(), "application/json");
-    if let Shape::Table { .. } | Shape::Metadata { .. } = context.form.shape {
-        response.headers_mut().insert(CONTENT_TYPE, http::HeaderValue::from_static("application/json"));
-    }
     *response.body_mut() = ResponseBody::stream(frames);
     Ok(response)
 }
@@ -66,7 +63,7 @@ fn check_options(query: &Query) -> ApiResult<()> {
 struct Stream {
     endpoint: Endpoint,
     form: Form,
-    include_object: Option<String>,
+    include: Include,
     selection: Selection,
     watch: Option<Watch>,
     queue: VecDeque<Bytes>,
@@ -80,7 +77,7 @@ struct Stream {
 }
 
 impl Stream {
-    fn new(context: &Context, selection: Selection) -> Self {
+    fn new(context: &Context, selection: Selection, include: Include) -> Self {
         let length = match context.query.timeout_seconds {
             Some(0) | None => LENGTH + Duration::from_millis(u64::from(rand_part(LENGTH))),
             Some(seconds) => Duration::from_secs(seconds.min(24 * 3600)),
@@ -89,7 +86,7 @@ impl Stream {
         Self {
             endpoint: context.endpoint.clone(),
             form: context.form,
-            include_object: context.query.include_object.clone(),
+            include,
             selection,
             watch: None,
             queue: VecDeque::new(),
@@ -218,14 +215,14 @@ impl Stream {
     fn shaped(&mut self, object: Value) -> Value {
         match self.form.shape {
             Shape::Object => object,
-            Shape::Metadata { beta } => render::partial(&object, beta),
+            Shape::Metadata { beta } => partial_metadata(&object, beta),
             Shape::Table { beta } => {
                 let columns = !std::mem::replace(&mut self.columns_sent, true);
                 let mut metadata = Map::new();
                 if let Some(version) = object.pointer("/metadata/resourceVersion") {
                     metadata.insert("resourceVersion".to_owned(), version.clone());
                 }
-                crate::rows::of(&self.endpoint, self.include_object.as_deref(), &[object], metadata, beta, columns)
+                crate::rows::table(&self.endpoint, self.include, &[object], metadata, beta, columns)
             }
         }
     }
