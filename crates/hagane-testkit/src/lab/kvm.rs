@@ -26,10 +26,10 @@ pub(crate) fn works(tiny: &Path) -> Result<bool> {
     }
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").context("read the boot id")?;
     let kept = cache_directory()?.join("kvm-probe");
-    if let Some((at, answer)) = fs::read_to_string(&kept).ok().as_deref().and_then(|text| text.split_once(' ')) {
-        if at == boot.trim() {
-            return Ok(answer == "works");
-        }
+    if let Some((at, answer)) = fs::read_to_string(&kept).ok().as_deref().and_then(|text| text.split_once(' '))
+        && at == boot.trim()
+    {
+        return Ok(answer == "works");
     }
     let works = boots(tiny)?;
     put(&kept, &format!("{} {}", boot.trim(), if works { "works" } else { "hangs" }))?;
@@ -61,7 +61,7 @@ pub(crate) fn hide(namespace: &Namespace, lab: &Path) -> Result<()> {
     if Path::new("/dev/kvm").exists() {
         let closed = lab.join("no-kvm");
         put(&closed, "")?;
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0)).context("close the file that hides /dev/kvm")?;
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).context("close the file that hides /dev/kvm")?;
         namespace.run(["mount".as_ref(), "--bind".as_ref(), closed.as_os_str(), "/dev/kvm".as_ref()])?;
     }
     Ok(())

@@ -130,10 +130,10 @@ fn listening_sockets() -> BTreeSet<String> {
     for (table, listening) in [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")] {
         for line in lines(&format!("/proc/net/{table}")) {
             let fields: Vec<&str> = line.split_whitespace().collect();
-            if let [_, local, _, state, ..] = fields[..] {
-                if state == listening {
-                    found.insert(format!("{table} {local}"));
-                }
+            if let [_, local, _, state, ..] = fields[..]
+                && state == listening
+            {
+                found.insert(format!("{table} {local}"));
             }
         }
     }
