@@ -164,8 +164,7 @@ impl Engine {
 
     fn progress(&self, run_id: &str, layout: &RunLayout, limit: usize) -> Result<RunProgress, InstallerError> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader =
-            readers.entry(run_id.to_owned()).or_insert_with(|| ProgressReader::new(layout.work()));
+        let reader = readers.entry(run_id.to_owned()).or_insert_with(|| ProgressReader::new(layout.work()));
         let mut taken = 0;
         while taken < limit
             && !reader.advance(PROGRESS_BYTES_PER_LOOK).map_err(directory_error("read the run's progress"))?

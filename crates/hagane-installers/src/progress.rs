@@ -176,7 +176,9 @@ mod tests {
     fn folds_lines_as_they_come_and_waits_for_the_end_of_a_torn_one() {
         let mut bed = Bed::new();
         assert_eq!(bed.read(), &RunProgress::default());
-        bed.append("{\"event\":\"total\",\"tasks\":3}\n{\"event\":\"play\",\"play\":\"Nodes\"}\n{\"event\":\"task\",\"ta");
+        bed.append(
+            "{\"event\":\"total\",\"tasks\":3}\n{\"event\":\"play\",\"play\":\"Nodes\"}\n{\"event\":\"task\",\"ta",
+        );
         assert_eq!((bed.read().tasks_started, bed.read().tasks_total), (0, Some(3)));
         bed.append("sk\":\"Copy\"}\n{\"event\":\"result\",\"task\":\"Copy\",\"host\":\"a\",\"state\":\"changed\",\"seconds\":0.1}\n");
         let progress = bed.read();
@@ -204,7 +206,8 @@ mod tests {
         bed.append("not json\n{\"event\":\"unknown\"}\n\u{0}\n").append(&"x".repeat(10_000)).append("\n");
         bed.append("{\"event\":\"task\",\"task\":\"a\\u001b[2Jb\"}\n");
         assert_eq!(bed.read().task.as_deref(), Some("a [2Jb"));
-        std::fs::write(bed.directory.path().join(PROGRESS), "{\"event\":\"play\",\"play\":\"again\"}\n").expect("a file");
+        std::fs::write(bed.directory.path().join(PROGRESS), "{\"event\":\"play\",\"play\":\"again\"}\n")
+            .expect("a file");
         let progress = bed.read();
         assert_eq!((progress.play.as_deref(), progress.tasks_started), (Some("again"), 0));
     }

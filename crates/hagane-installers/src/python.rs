@@ -96,7 +96,9 @@ pub fn ensure_ansible(cache: &Path, progress: &mut dyn FnMut(&str)) -> Result<Pa
     fs::write(&requirements, REQUIREMENTS).map_err(directory(&requirements))?;
     progress("installing ansible-core with pip");
     let pip = environment.join("bin/python");
-    output(Command::new(pip).args(["-m", "pip", "install", "--no-input", "--no-deps", "--requirement"]).arg(&requirements))?;
+    output(
+        Command::new(pip).args(["-m", "pip", "install", "--no-input", "--no-deps", "--requirement"]).arg(&requirements),
+    )?;
     fs::write(&complete, "").map_err(directory(&complete))?;
     Ok(program)
 }

@@ -116,7 +116,11 @@ async fn watch(installer: &dyn ClusterInstaller, request: &InstallRequest) -> Re
         let progress = seen.progress;
         if progress.task != last {
             let (done, total) = (progress.tasks_started, progress.tasks_total.unwrap_or_default());
-            println!("{:6.1} {done}/{total} {}", begun.elapsed().as_secs_f32(), progress.task.as_deref().unwrap_or("-"));
+            println!(
+                "{:6.1} {done}/{total} {}",
+                begun.elapsed().as_secs_f32(),
+                progress.task.as_deref().unwrap_or("-")
+            );
             last = progress.task;
         }
         if let RunState::Finished(exit) = seen.state {

@@ -315,7 +315,11 @@ fn check_reach<'a>(user: &RunUser, paths: impl Iterator<Item = &'a PathBuf>) -> 
             if !passes {
                 return Err(InstallerError::Prerequisite {
                     what: format!("access of user {:?} to {}", user.name, path.display()),
-                    detail: format!("{} has mode {:04o}; choose another place or mode", directory.display(), mode & 0o7777),
+                    detail: format!(
+                        "{} has mode {:04o}; choose another place or mode",
+                        directory.display(),
+                        mode & 0o7777
+                    ),
                 });
             }
         }

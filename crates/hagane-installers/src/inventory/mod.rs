@@ -26,10 +26,8 @@ pub fn render_hosts_ini(inventory: &Inventory) -> Result<String, InstallerError>
     let mut text = String::from("[all]\n");
     for node in &inventory.nodes {
         let InventoryNode { name, address, ssh_port, roles: _ } = node;
-        let _ = writeln!(
-            text,
-            "{name} ansible_host={address} ansible_port={ssh_port} ip={address} access_ip={address}"
-        );
+        let _ =
+            writeln!(text, "{name} ansible_host={address} ansible_port={ssh_port} ip={address} access_ip={address}");
     }
     let masters = names_with_role(inventory, NodeRole::Master);
     let workers = names_with_role(inventory, NodeRole::Worker);
@@ -104,7 +102,11 @@ fn check_user(user: &str) -> Result<(), InstallerError> {
     if fits {
         return Ok(());
     }
-    Err(invalid("ssh.user", user, "a login name of lower-case letters, digits, '_', '-' and '.', at most 32 characters"))
+    Err(invalid(
+        "ssh.user",
+        user,
+        "a login name of lower-case letters, digits, '_', '-' and '.', at most 32 characters",
+    ))
 }
 
 fn names_with_role(inventory: &Inventory, role: NodeRole) -> Vec<&str> {

@@ -189,7 +189,8 @@ pub(super) fn names(file: &Path) -> io::Result<Vec<String>> {
             entry.read_to_string(&mut text)?;
             let index: Value = serde_json::from_str(&text)?;
             let manifests = index["manifests"].as_array().cloned().unwrap_or_default();
-            let name = |manifest: &Value| manifest["annotations"]["io.containerd.image.name"].as_str().map(str::to_owned);
+            let name =
+                |manifest: &Value| manifest["annotations"]["io.containerd.image.name"].as_str().map(str::to_owned);
             return Ok(manifests.iter().filter_map(name).collect());
         }
     }

@@ -98,12 +98,12 @@ pub fn sync_parent(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Whatever the file system says; something other than a regular file is [`io::ErrorKind::InvalidData`].
 pub fn open_untrusted(directory: &Path, relative: &str) -> io::Result<Option<File>> {
-    let base = match rustix::fs::openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
-    {
-        Ok(base) => base,
-        Err(rustix::io::Errno::NOENT) => return Ok(None),
-        Err(error) => return Err(error.into()),
-    };
+    let base =
+        match rustix::fs::openat(CWD, directory, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(base) => base,
+            Err(rustix::io::Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
     let file = match rustix::fs::openat2(base, relative, flags, Mode::empty(), resolve) {

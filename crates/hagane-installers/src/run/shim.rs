@@ -58,12 +58,8 @@ fn supervise(layout: &RunLayout) -> io::Result<bool> {
         read_record(&layout.intent())?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no intent"))?;
     reserve(&layout.exit_reserve())?;
     let pid = std::process::id().cast_signed();
-    let started = Started {
-        pid,
-        start_ticks: start_ticks(pid).unwrap_or_default(),
-        boot_id: boot_id(),
-        started_at: now(),
-    };
+    let started =
+        Started { pid, start_ticks: start_ticks(pid).unwrap_or_default(), boot_id: boot_id(), started_at: now() };
     write_record(&layout.started(), &started, 0o640)?;
     let (exit, dropped_output_bytes) = run_child(layout, &intent);
     for directory in &intent.remove_at_end {

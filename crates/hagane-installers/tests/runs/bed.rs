@@ -1,0 +1,161 @@
+//! A directory of runs and an installer whose "checkout" is a playbook of the test.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use hagane_installers::{EngineOptions, KubesprayInstaller, KubesprayOptions};
+use hagane_ports::installer::{
+    ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunObservation, RunState, SshAccess,
+};
+use serde_json::Value;
+
+pub struct Bed {
+    pub directory: tempfile::TempDir,
+    pub installer: KubesprayInstaller,
+    pub options: EngineOptions,
+}
+
+impl Bed {
+    /// A bed whose playbook has the given tasks (indented by four), run on this machine as each node.
+    pub fn with_tasks(tasks: &str) -> Self {
+        Self::with_play("connection: local", tasks)
+    }
+
+    /// The same with other lines for the play.
+    pub fn with_play(lines: &str, tasks: &str) -> Self {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut options = EngineOptions::new(
+            directory.path().join("runs"),
+            crate::ansible_playbook(),
+            PathBuf::from(env!("CARGO_BIN_EXE_hagane-installers-lab")),
+        );
+        options.log_limit_bytes = 1024 * 1024;
+        Self::with_options(directory, options, lines, tasks)
+    }
+
+    /// The same with other options.
+    pub fn with_options(directory: tempfile::TempDir, options: EngineOptions, lines: &str, tasks: &str) -> Self {
+        let checkout = directory.path().join("checkout");
+        fs::create_dir(&checkout).expect("a directory");
+        let playbook = format!(
+            "- name: The only play\n  hosts: all\n  gather_facts: false\n  become: false\n  {lines}\n  vars:\n    \
+             directory: {}\n    ansible_python_interpreter: \"{{{{ ansible_playbook_python }}}}\"\n  tasks:\n{tasks}",
+            directory.path().display()
+        );
+        fs::write(checkout.join("cluster.yml"), playbook).expect("a playbook");
+        let installer = Self::installer(&directory, &options);
+        Self { directory, installer, options }
+    }
+
+    fn installer(directory: &tempfile::TempDir, options: &EngineOptions) -> KubesprayInstaller {
+        let checkout = directory.path().join("checkout");
+        KubesprayInstaller::new(options.clone(), KubesprayOptions { checkout }).expect("an installer")
+    }
+
+    /// Another installer over the same directory, as after a restart.
+    pub fn restarted(&self) -> KubesprayInstaller {
+        Self::installer(&self.directory, &self.options)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn run_directory(&self) -> PathBuf {
+        self.options.runs.join("run-1")
+    }
+
+    pub async fn start(&self) {
+        self.start_with(&request()).await;
+    }
+
+    pub async fn start_with(&self, request: &InstallRequest) {
+        self.installer.start(request).await.expect("the run starts");
+    }
+
+    pub async fn observe(&self) -> RunObservation {
+        self.installer.observe("run-1").await.expect("the run can be observed")
+    }
+
+    /// Waits for the run's end.
+    pub async fn finish(&self) -> (RunExit, RunObservation) {
+        loop {
+            let seen = self.observe().await;
+            if let RunState::Finished(exit) = seen.state.clone() {
+                return (exit, seen);
+            }
+            assert_eq!(seen.state, RunState::Running);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    /// Waits until the playbook has made a file of that name.
+    pub async fn wait_for(&self, name: &str) {
+        while !self.path(name).exists() {
+            let seen = self.observe().await;
+            assert_eq!(seen.state, RunState::Running, "ended before {name}: {}", self.log());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    pub fn log(&self) -> String {
+        fs::read_to_string(self.run_directory().join("log")).unwrap_or_default()
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        // A test that failed half way leaves no process behind.
+        if let Ok(text) = fs::read_to_string(self.run_directory().join("intent.json"))
+            && let Ok(intent) = serde_json::from_str::<Value>(&text)
+            && let Some(marker) = intent["marker"].as_str()
+        {
+            hagane_installers::run::process::end_marked(marker, Duration::ZERO);
+        }
+    }
+}
+
+/// A request for one node, `node1`, as run `run-1`.
+pub fn request() -> InstallRequest {
+    let node = InventoryNode {
+        name: "node1".to_owned(),
+        address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+        ssh_port: 22,
+        roles: vec![NodeRole::Master],
+    };
+    InstallRequest {
+        run_id: "run-1".to_owned(),
+        owner_uid: "0b2c".to_owned(),
+        cluster: "edge".to_owned(),
+        inventory: Inventory { nodes: vec![node] },
+        variables: BTreeMap::new(),
+        ssh: SshAccess {
+            user: "root".to_owned(),
+            private_key: "-----BEGIN OPENSSH PRIVATE KEY-----\nAA\n-----END OPENSSH PRIVATE KEY-----".to_owned(),
+            known_hosts: vec!["192.0.2.1 ssh-ed25519 AA".to_owned()],
+        },
+        time_limit: Duration::from_secs(300),
+    }
+}
+
+/// A request with one variable.
+pub fn request_with(name: &str, value: Value) -> InstallRequest {
+    InstallRequest { variables: BTreeMap::from([(name.to_owned(), value)]), ..request() }
+}
+
+/// The pid in a file that a playbook's command wrote.
+pub fn pid_in(path: &Path) -> i32 {
+    fs::read_to_string(path).expect("a pid file").trim().parse().expect("a pid")
+}
+
+/// Waits until no process has that pid.
+pub async fn gone(pid: i32) {
+    // A zombie has ended too.
+    let alive = |pid: i32| fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    while alive(pid) {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

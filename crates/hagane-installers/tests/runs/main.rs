@@ -1,0 +1,18 @@
+//! Runs of the real `ansible-playbook` under the real supervisor, with playbooks that stay on this machine.
+
+mod bed;
+mod faults;
+mod life;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+/// `ansible-playbook` of the virtual environment, made once.
+fn ansible_playbook() -> PathBuf {
+    static MADE: OnceLock<PathBuf> = OnceLock::new();
+    let make = || {
+        let cache = hagane_installers::python::default_cache();
+        hagane_installers::python::ensure_ansible(&cache, &mut |step| eprintln!("{step}")).expect("Ansible is there")
+    };
+    MADE.get_or_init(make).clone()
+}
