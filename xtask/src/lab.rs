@@ -34,7 +34,7 @@ pub enum Command {
     /// Lead from the machine's loopback into a lab, in the background, until the lab ends.
     Relay(Relay),
     /// Make a lab, take it down, and compare the machine before and after.
-    Selfcheck(Hosts),
+    Selfcheck(Selfcheck),
 }
 
 #[derive(Debug, Args)]
@@ -98,6 +98,15 @@ impl Hosts {
 }
 
 #[derive(Debug, Args)]
+pub struct Selfcheck {
+    #[command(flatten)]
+    hosts: Hosts,
+    /// Also make labs whose maker is killed after these milliseconds, and take those down.
+    #[arg(long, value_name = "MILLISECONDS", value_delimiter = ',')]
+    kill_after: Vec<u64>,
+}
+
+#[derive(Debug, Args)]
 pub struct Id {
     /// Id of the lab.
     #[arg(long)]
@@ -140,7 +149,7 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Shell(id) => return shell(&id.id),
         Command::Exec(exec) => return run_inside(&exec.lab.id, exec.argv),
         Command::Relay(relay) => return be_or_start_relay(relay),
-        Command::Selfcheck(hosts) => return selfcheck(&hosts),
+        Command::Selfcheck(check) => return selfcheck(&check),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -243,11 +252,16 @@ pub fn start_relay(lab: &Lab, forwards: &[Forward]) -> Result<String> {
     std::fs::read_to_string(&report).context("read the relay's addresses")
 }
 
-fn selfcheck(hosts: &Hosts) -> Result<ExitCode> {
+fn selfcheck(check: &Selfcheck) -> Result<ExitCode> {
     lab::prepare(&[Image::Tiny, Image::Host], Progress::Shown)?;
     let before = MachineSnapshot::take();
-    let lab = Lab::up(&LabOptions { hosts: hosts.specs(), progress: Progress::Shown, ..LabOptions::default() })?;
+    let hosts = check.hosts.specs();
+    let lab = Lab::up(&LabOptions { hosts: hosts.clone(), progress: Progress::Shown, ..LabOptions::default() })?;
     Progress::Shown.phase("taking down", || lab.down())?;
+    for milliseconds in &check.kill_after {
+        let name = format!("taking down a lab whose maker was killed after {milliseconds} ms");
+        Progress::Shown.phase(&name, || make_and_kill(&hosts, Duration::from_millis(*milliseconds)))?;
+    }
     let difference = MachineSnapshot::difference(&before, &MachineSnapshot::take());
     if difference.is_empty() {
         println!("the machine is as it was");
@@ -255,4 +269,21 @@ fn selfcheck(hosts: &Hosts) -> Result<ExitCode> {
     }
     println!("the machine has changed:\n  {}", difference.join("\n  "));
     Ok(ExitCode::FAILURE)
+}
+
+/// Lets another process make a lab, kills it, and takes down what it left by the ledger. A maker that was quicker left a whole
+/// lab, which is taken down as well.
+fn make_and_kill(hosts: &[HostSpec], after: Duration) -> Result<()> {
+    let id = format!("kill{}", std::process::id() % 100_000);
+    let mut command = std::process::Command::new(std::env::current_exe().context("find this program")?);
+    command.args(["lab", "up", "--id", &id, "--hosts", "0"]);
+    for host in hosts {
+        command.arg("--host-spec").arg(format!("{}:{}:{}", host.name, host.cpus, host.memory_mib));
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut maker = command.spawn().context("start the maker of a lab")?;
+    std::thread::sleep(after);
+    maker.kill().context("kill the maker of a lab")?;
+    maker.wait().context("wait for the maker of a lab")?;
+    lab::take_down(&LabPaths::of(&id)?)
 }
