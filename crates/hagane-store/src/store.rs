@@ -81,6 +81,7 @@ impl Default for Options {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "the default of a clock that callers may replace")]
 fn system_clock() -> u64 {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

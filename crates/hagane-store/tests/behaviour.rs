@@ -93,7 +93,7 @@ async fn finds_by_uid_and_owner_also_after_a_restart() {
     for _ in 0..2 {
         let store = open(&directory, Options::default());
         let owned: Vec<_> = store.by_owner("u1").into_iter().map(|entry| entry.key.clone()).collect();
-        assert_eq!(owned, [two.clone()]);
+        assert_eq!(owned, std::slice::from_ref(&two));
         assert_eq!(store.by_uid("u1").map(|entry| entry.key.clone()), Some(one.clone()));
         assert_eq!(store.revision(), revision);
         store.close().await;

@@ -32,7 +32,7 @@ fn child_that_commits_until_it_is_killed() {
                 }
             }
         });
-        let handles: Vec<_> = tasks.map(|task| Box::pin(task)).collect();
+        let handles: Vec<_> = tasks.map(Box::pin).collect();
         join_all(handles).await;
     });
 }

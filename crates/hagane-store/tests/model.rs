@@ -36,7 +36,7 @@ fn relaxed() -> Options {
 type Contents = BTreeMap<String, (String, u64)>;
 
 fn place(number: u8) -> Key {
-    key("things", if number % 2 == 0 { "even" } else { "odd" }, &format!("o{number}"))
+    key("things", if number.is_multiple_of(2) { "even" } else { "odd" }, &format!("o{number}"))
 }
 
 fn listed(snapshot: &hagane_store::Snapshot) -> Contents {
