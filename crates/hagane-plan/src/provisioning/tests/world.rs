@@ -1,0 +1,246 @@
+//! A model of everything outside: what actions do to it, and what can be seen of it.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use hagane_api::bpa::provisioning::{ProvisioningSpec, RolePlan};
+use hagane_api::bpa::reasons::RunWord;
+use hagane_api::mac::MacAddress;
+use hagane_api::quantity::{MemoryMib, MilliCpus};
+use serde_json::{Value, json};
+
+use super::super::{
+    Action, Claim, Decision, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd,
+    RunRecord, RunSeen, SecretFact, StartFact, decide,
+};
+use crate::decision::Next;
+use crate::roles::{HostFacts, Nic};
+
+pub(super) const US: &str = "here";
+
+pub(super) fn spec(json: Value) -> ProvisioningSpec {
+    serde_json::from_value(json).expect("the spec reads")
+}
+
+pub(super) fn mac(number: u8) -> MacAddress {
+    format!("52:54:00:00:10:{number:02x}").parse().expect("a MAC address")
+}
+
+pub(super) fn host(number: u8, cpus: u64, gib: u64) -> Host {
+    let address = Some(std::net::IpAddr::from([192, 0, 2, number]));
+    let facts = HostFacts {
+        name: format!("host-{number}"),
+        cpus: Some(MilliCpus(cpus * 1000)),
+        memory: Some(MemoryMib(gib * 1024)),
+        nics: Some(vec![Nic { mac: mac(number), address }]),
+        ..HostFacts::default()
+    };
+    Host { facts, uid: format!("uid-{number}"), claim: Claim::None, pinned: false }
+}
+
+pub(super) fn facts() -> Facts {
+    Facts {
+        namespace: "lab".to_owned(),
+        name: "edge".to_owned(),
+        uid: "u".to_owned(),
+        generation: 1,
+        deleting: false,
+        finalizer: false,
+        paused: false,
+        retry: None,
+        cluster: "edge".to_owned(),
+        spec: Ok(spec(
+            json!({"master": {"cpu": 2, "memory": "4Gi"}, "worker": {"cpu": 4, "memory": "8Gi"}, "replicas": 2}),
+        )),
+        name_owner: NameOwner::Ours,
+        hosts: vec![host(1, 2, 4), host(2, 4, 8), host(3, 4, 8), host(4, 8, 16)],
+        plan: None,
+        login: Login::Present,
+        checks: None,
+        run: None,
+        seen: RunSeen::Absent,
+        start: StartFact::NotTried,
+        kubeconfig: KubeconfigFact::NotFetched,
+        secret: SecretFact::Absent,
+        holder: US.to_owned(),
+    }
+}
+
+/// The world: what is stored is in `facts`, runs live beside it.
+pub(super) struct World {
+    pub(super) facts: Facts,
+    /// Runs by id: passes until they end, or how they ended.
+    pub(super) runs: BTreeMap<String, Result<u32, RunEnd>>,
+    /// How runs end.
+    pub(super) end: RunEnd,
+    pub(super) log: Vec<String>,
+    pub(super) started: u32,
+}
+
+impl World {
+    pub(super) fn new(facts: Facts) -> Self {
+        Self { facts, runs: BTreeMap::new(), end: RunEnd::Succeeded, log: Vec::new(), started: 0 }
+    }
+
+    fn observe(&mut self) {
+        let facts = &mut self.facts;
+        (facts.checks, facts.start, facts.kubeconfig) = (None, StartFact::NotTried, KubeconfigFact::NotFetched);
+        facts.seen = match facts.run.as_ref().and_then(|run| self.runs.get(&run.id)) {
+            None => RunSeen::Absent,
+            Some(Ok(_)) => RunSeen::Running { progress: "task 1 of 2".to_owned() },
+            Some(Err(end)) => RunSeen::Finished(end.clone()),
+        };
+        if let Some(run) = &mut facts.run {
+            run.state = match &facts.seen {
+                RunSeen::Running { .. } => RunWord::Running,
+                RunSeen::Finished(RunEnd::Succeeded) => RunWord::Succeeded,
+                RunSeen::Finished(RunEnd::Cancelled) => RunWord::Cancelled,
+                RunSeen::Finished(_) => RunWord::Failed,
+                _ => run.state,
+            };
+        }
+    }
+
+    fn time_passes(&mut self) {
+        for run in self.runs.values_mut() {
+            match run {
+                Ok(0) => *run = Err(self.end.clone()),
+                Ok(left) => *left -= 1,
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// One pass. `crash_after`: the process ends after so many actions, before anything else is done.
+    pub(super) fn pass(&mut self, crash_after: Option<usize>) -> Decision {
+        self.time_passes();
+        self.observe();
+        let mut left = crash_after.unwrap_or(usize::MAX);
+        for _ in 0..8 {
+            let decision = decide(&self.facts);
+            self.note(&decision);
+            let again = decision.actions.iter().any(Action::asks_again);
+            for action in &decision.actions {
+                if left == 0 {
+                    return decision;
+                }
+                left -= 1;
+                self.apply(action);
+            }
+            if !again {
+                return decision;
+            }
+        }
+        unreachable!("a pass asks again without end: {:?}", self.log)
+    }
+
+    fn note(&mut self, decision: &Decision) {
+        let ready = decision.conditions.iter().find(|condition| condition.r#type == "Ready");
+        let reason = ready.map_or("-", |ready| ready.reason);
+        let phase = decision.phase.map_or("-", |phase| phase.as_str());
+        let actions: Vec<String> = decision.actions.iter().map(short).collect();
+        let line = format!("{phase}/{reason}: {}", actions.join(", "));
+        if self.log.last() != Some(&line) {
+            self.log.push(line);
+        }
+    }
+
+    fn apply(&mut self, action: &Action) {
+        let facts = &mut self.facts;
+        match action {
+            Action::AddFinalizer => facts.finalizer = true,
+            Action::RemoveFinalizer => facts.finalizer = false,
+            Action::RecordPlan(plan) => facts.plan = Some(RolePlan::clone(plan)),
+            Action::ClaimHosts(hosts) => self.claim(hosts, &Claim::None, &Claim::Ours),
+            Action::ReleaseHosts(hosts) => self.claim(hosts, &Claim::Ours, &Claim::None),
+            Action::PinHostKeys(hosts) => {
+                for host in &mut facts.hosts {
+                    host.pinned |= hosts.iter().any(|wanted| wanted.name == host.facts.name);
+                }
+            }
+            Action::CheckFacts(hosts) => {
+                let answer = |name: &str| {
+                    let host = facts.hosts.iter().find(|host| host.facts.name == name)?;
+                    Some(HostCheckResult::Answered { cpus: host.facts.cpus, memory: host.facts.memory })
+                };
+                let check = |host: &super::super::HostRef| {
+                    Some(HostCheck { host: host.name.clone(), result: answer(&host.name)? })
+                };
+                facts.checks = Some(hosts.iter().filter_map(check).collect());
+            }
+            Action::RecordRunIntent { id, generation, retry } => {
+                facts.run = Some(RunRecord {
+                    id: id.clone(),
+                    generation: *generation,
+                    retry: retry.clone(),
+                    holder: US.to_owned(),
+                    state: RunWord::Starting,
+                    age: Duration::ZERO,
+                });
+            }
+            Action::StartInstall(order) => {
+                let living = self.runs.values().filter(|run| run.is_ok()).count();
+                assert!(
+                    living == 0 || self.runs.contains_key(&order.run),
+                    "a second run is started beside a living one"
+                );
+                self.started += u32::from(!self.runs.contains_key(&order.run));
+                self.runs.entry(order.run.clone()).or_insert(Ok(3));
+                facts.seen = RunSeen::Running { progress: "started".to_owned() };
+            }
+            Action::CancelRun { id } => {
+                self.runs.insert(id.clone(), Err(RunEnd::Cancelled));
+            }
+            Action::FetchKubeconfig { .. } => facts.kubeconfig = KubeconfigFact::Answers,
+            Action::StoreKubeconfig { run } => facts.secret = SecretFact::Ours { run: Some(run.clone()) },
+            Action::DeleteKubeconfigSecret => facts.secret = SecretFact::Absent,
+            Action::ForgetRun { id } => {
+                self.runs.remove(id);
+            }
+        }
+    }
+
+    fn claim(&mut self, hosts: &[super::super::HostRef], from: &Claim, to: &Claim) {
+        for host in &mut self.facts.hosts {
+            if host.claim == *from && hosts.iter().any(|wanted| wanted.uid == host.uid) {
+                host.claim = to.clone();
+            }
+        }
+    }
+
+    /// Passes until nothing is done any more and nothing is waited for.
+    pub(super) fn settle(&mut self) -> Decision {
+        for _ in 0..60 {
+            let decision = self.pass(None);
+            if decision.actions.is_empty() && decision.next == Next::AwaitChange {
+                return decision;
+            }
+        }
+        unreachable!("the world does not settle: {:#?}", self.log)
+    }
+
+    pub(super) fn is_clean(&self) -> bool {
+        let unclaimed = self.facts.hosts.iter().all(|host| host.claim != Claim::Ours);
+        unclaimed && self.facts.secret == SecretFact::Absent && self.runs.values().all(Result::is_err)
+    }
+}
+
+fn short(action: &Action) -> String {
+    match action {
+        Action::RecordPlan(plan) => {
+            let entry = |entry: &hagane_api::bpa::provisioning::Assignment| format!("{}={}", entry.node, entry.host);
+            format!("RecordPlan[{}]", plan.assignments.iter().map(entry).collect::<Vec<_>>().join(" "))
+        }
+        Action::StartInstall(order) => format!("StartInstall[{}]", order.run),
+        Action::RecordRunIntent { id, .. } => format!("RecordRunIntent[{id}]"),
+        Action::ClaimHosts(hosts)
+        | Action::PinHostKeys(hosts)
+        | Action::CheckFacts(hosts)
+        | Action::ReleaseHosts(hosts) => {
+            let name = format!("{action:?}");
+            let name = name.split('(').next().unwrap_or_default().to_owned();
+            format!("{name}[{}]", hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>().join(" "))
+        }
+        other => format!("{other:?}").split([' ', '(']).next().unwrap_or_default().to_owned(),
+    }
+}
