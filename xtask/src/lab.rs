@@ -33,6 +33,8 @@ pub enum Command {
     Exec(Exec),
     /// Lead from the machine's loopback into a lab, in the background, until the lab ends.
     Relay(Relay),
+    /// Cut the power of a container host, or boot it again.
+    Host(Power),
     /// Make a lab, take it down, and compare the machine before and after.
     Selfcheck(Selfcheck),
 }
@@ -123,6 +125,23 @@ pub struct Exec {
 }
 
 #[derive(Debug, Args)]
+pub struct Power {
+    #[command(flatten)]
+    lab: Id,
+    /// What to do.
+    #[arg(value_enum)]
+    action: PowerAction,
+    /// Name of the host.
+    host: String,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum PowerAction {
+    Off,
+    On,
+}
+
+#[derive(Debug, Args)]
 pub struct Relay {
     #[command(flatten)]
     lab: Id,
@@ -149,6 +168,10 @@ pub fn run(command: Command) -> Result<ExitCode> {
         Command::Shell(id) => return shell(&id.id),
         Command::Exec(exec) => return run_inside(&exec.lab.id, exec.argv),
         Command::Relay(relay) => return be_or_start_relay(relay),
+        Command::Host(power) => match power.action {
+            PowerAction::Off => Lab::open(&power.lab.id)?.stop_host(&power.host)?,
+            PowerAction::On => Lab::open(&power.lab.id)?.start_host(&power.host)?,
+        },
         Command::Selfcheck(check) => return selfcheck(&check),
     }
     Ok(ExitCode::SUCCESS)

@@ -17,15 +17,16 @@ use super::network::{self, HOST_BRIDGE, HOST_GATEWAY, MACHINE_GATEWAY};
 use super::process::wait_until;
 use super::{command, host_view};
 
-/// What systemd-nspawn may not hand to a container host: whatever reaches the machine itself.
-const DROPPED: &str =
-    "CAP_SYS_TIME,CAP_SYS_BOOT,CAP_SYS_MODULE,CAP_MAC_ADMIN,CAP_MAC_OVERRIDE,CAP_SYSLOG,CAP_WAKE_ALARM";
+/// What systemd-nspawn may not hand to a container host: whatever reaches the machine itself. CAP_SYS_BOOT is not among it: in a
+/// process namespace of its own it ends or restarts that host only, and loading another kernel is filtered out.
+const DROPPED: &str = "CAP_SYS_TIME,CAP_SYS_MODULE,CAP_MAC_ADMIN,CAP_MAC_OVERRIDE,CAP_SYSLOG,CAP_WAKE_ALARM";
 
 /// Directories of a host that must be on a real file system: the host's root is an overlay, on which no second one can be laid.
 const DATA: [&str; 3] = ["containerd", "kubelet", "etcd"];
 
-/// Lays the lab's own temporary directory over /tmp, where systemd-nspawn makes mount points, then becomes the program.
-const WITH_OWN_TMP: &str = r#"mount --bind "$1" /tmp && shift && exec "$@""#;
+/// Lays the lab's own temporary directory over /tmp, where systemd-nspawn makes mount points, and runs the program again as long
+/// as it ends with 133: so systemd-nspawn says that the host restarts.
+const RUN_HOST: &str = r#"mount --bind "$1" /tmp && shift && while "$@"; [ $? = 133 ]; do :; done"#;
 
 /// Declared size of a container host.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,7 +130,7 @@ impl Place<'_> {
     pub(crate) fn start(&self, host: &Host) -> Result<()> {
         let directory = self.directory(&host.name);
         let mut words: Vec<String> =
-            ["setsid", "unshare", "--mount", "--propagation", "private", "sh", "-c", WITH_OWN_TMP, "lab"]
+            ["setsid", "unshare", "--mount", "--propagation", "private", "sh", "-c", RUN_HOST, "lab"]
                 .map(str::to_owned)
                 .into();
         words.push(directory.join("tmp").display().to_string());
@@ -140,7 +141,7 @@ impl Place<'_> {
         words.push(format!("--directory={}", self.mount_point(&host.name)));
         words.push(format!("--network-bridge={HOST_BRIDGE}"));
         words.extend(["--capability=all".to_owned(), format!("--drop-capability={DROPPED}")]);
-        words.push("--system-call-filter=@known".to_owned());
+        words.extend(["@known", "~kexec_load", "~kexec_file_load"].map(|calls| format!("--system-call-filter={calls}")));
         // The lab's directory may itself lie below /tmp: paths are those of the data directories' own mounts.
         for data in DATA {
             let source = format!("/run/lab/hosts/{}/{data}", host.name);
