@@ -49,7 +49,8 @@ mod tests {
 
     #[test]
     fn failure_names_the_program_its_status_and_its_last_words() {
-        let error = run(["sh", "-c", "echo said; printf '%s%s' rea son >&2; exit 3"]).expect_err("status 3 is a failure");
+        let error =
+            run(["sh", "-c", "echo said; printf '%s%s' rea son >&2; exit 3"]).expect_err("status 3 is a failure");
         let text = error.to_string();
         assert!(text.ends_with("exit status: 3: reason"), "{text}");
     }

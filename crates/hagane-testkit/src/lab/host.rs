@@ -141,7 +141,8 @@ impl Place<'_> {
         words.push(format!("--directory={}", self.mount_point(&host.name)));
         words.push(format!("--network-bridge={HOST_BRIDGE}"));
         words.extend(["--capability=all".to_owned(), format!("--drop-capability={DROPPED}")]);
-        words.extend(["@known", "~kexec_load", "~kexec_file_load"].map(|calls| format!("--system-call-filter={calls}")));
+        words
+            .extend(["@known", "~kexec_load", "~kexec_file_load"].map(|calls| format!("--system-call-filter={calls}")));
         // The lab's directory may itself lie below /tmp: paths are those of the data directories' own mounts.
         for data in DATA {
             let source = format!("/run/lab/hosts/{}/{data}", host.name);

@@ -61,7 +61,8 @@ pub(crate) fn hide(namespace: &Namespace, lab: &Path) -> Result<()> {
     if Path::new("/dev/kvm").exists() {
         let closed = lab.join("no-kvm");
         put(&closed, "")?;
-        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000)).context("close the file that hides /dev/kvm")?;
+        fs::set_permissions(&closed, fs::Permissions::from_mode(0o000))
+            .context("close the file that hides /dev/kvm")?;
         namespace.run(["mount".as_ref(), "--bind".as_ref(), closed.as_os_str(), "/dev/kvm".as_ref()])?;
     }
     Ok(())
