@@ -170,17 +170,17 @@ impl Check {
 
     fn number(&mut self, node: &Node, number: &Number) {
         let value = number.as_f64().unwrap_or(f64::NAN);
-        if let Some(Bound { limit, exclusive }) = node.minimum {
-            if value < limit || (exclusive && value <= limit) {
-                let words = if exclusive { "greater than" } else { "greater than or equal to" };
-                self.body(number, &format!("should be {words} {limit}"));
-            }
+        if let Some(Bound { limit, exclusive }) = node.minimum
+            && (value < limit || (exclusive && value <= limit))
+        {
+            let words = if exclusive { "greater than" } else { "greater than or equal to" };
+            self.body(number, &format!("should be {words} {limit}"));
         }
-        if let Some(Bound { limit, exclusive }) = node.maximum {
-            if value > limit || (exclusive && value >= limit) {
-                let words = if exclusive { "less than" } else { "less than or equal to" };
-                self.body(number, &format!("should be {words} {limit}"));
-            }
+        if let Some(Bound { limit, exclusive }) = node.maximum
+            && (value > limit || (exclusive && value >= limit))
+        {
+            let words = if exclusive { "less than" } else { "less than or equal to" };
+            self.body(number, &format!("should be {words} {limit}"));
         }
         if let Some(factor) = node.multiple_of {
             let times = value / factor;
