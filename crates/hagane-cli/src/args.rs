@@ -305,6 +305,8 @@ pub enum PayloadCommand {
     Verify(PayloadArgs),
     /// List what the payload holds.
     List(PayloadArgs),
+    /// Make the Python environment with the ansible-core that the playbooks are tested with; prints its ansible-playbook.
+    Ansible,
 }
 
 /// Arguments of the `payload` commands.

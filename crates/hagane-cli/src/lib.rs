@@ -22,6 +22,7 @@ mod wait;
 use std::process::ExitCode;
 
 pub use error::{CliError, print_chain};
+pub use output::{render, table};
 
 use args::{Command, GetCommand};
 

@@ -18,7 +18,10 @@ pub(crate) fn write(text: &str) -> Result<(), CliError> {
 }
 
 /// A value in a format.
-pub(crate) fn render(value: &impl Serialize, format: Format) -> Result<String, CliError> {
+///
+/// # Errors
+/// [`CliError::Output`] where the value has no such form.
+pub fn render(value: &impl Serialize, format: Format) -> Result<String, CliError> {
     match format {
         Format::Json => serde_json::to_string_pretty(value)
             .map(|text| text + "\n")
@@ -30,7 +33,8 @@ pub(crate) fn render(value: &impl Serialize, format: Format) -> Result<String, C
 }
 
 /// Columns padded to their widest cell, two blanks between; the last one is not padded.
-pub(crate) fn table(rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let widths: Vec<usize> = (0..columns)
         .map(|column| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0))

@@ -1,6 +1,89 @@
 //! The one binary: parses arguments, wires adapters to ports, starts, joins. No logic of the product lives here.
 
+mod adapters;
 mod config;
+mod holder;
 mod logging;
+mod payload;
+mod probe;
+mod up;
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use hagane_cli::args::{Cli, Command, VersionArgs};
+use hagane_cli::{Outcome, print_chain};
+
+fn main() -> ExitCode {
+    let arguments = match config::expand(std::env::args_os().collect()) {
+        Ok(arguments) => arguments,
+        Err(error) => return fail(&anyhow::Error::from(error)),
+    };
+    let command = Cli::parse_from(arguments).command;
+    // The guard of a run has nothing to do with the rest: no runtime, no logger, no TLS.
+    if let Command::RunShim(args) = &command {
+        return hagane_installers::run_shim_main(&args.directory);
+    }
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        return fail(&anyhow::anyhow!("another TLS provider is installed already"));
+    }
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return fail(&anyhow::Error::from(error).context("failed to start the runtime")),
+    };
+    let code = runtime.block_on(dispatch(command));
+    // A blocking read of a dead file system must not hold up the end.
+    runtime.shutdown_timeout(std::time::Duration::from_secs(2));
+    code
+}
+
+async fn dispatch(command: Command) -> ExitCode {
+    let command = match hagane_cli::run(command).await {
+        Ok(Outcome::Done(code)) => return code,
+        Ok(Outcome::ForBinary(command)) => *command,
+        Err(error) => {
+            eprintln!("{}", print_chain(&error));
+            return ExitCode::FAILURE;
+        }
+    };
+    let outcome = match command {
+        Command::Up(args) => up::up(*args).await,
+        Command::Controllers(args) => up::controllers(*args).await,
+        Command::Payload(command) => payload::run(command).await,
+        Command::Version(args) => version(&args),
+        other => Err(anyhow::anyhow!("{other:?} is not run here")),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => fail(&error),
+    }
+}
+
+fn version(args: &VersionArgs) -> anyhow::Result<()> {
+    let version = env!("CARGO_PKG_VERSION");
+    match args.output {
+        None => println!("hagane {version}"),
+        Some(format) => print!("{}", hagane_cli::render(&serde_json::json!({"version": version}), format)?),
+    }
+    Ok(())
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    eprintln!("error: {}", chain(error));
+    ExitCode::FAILURE
+}
+
+/// The causes joined by colons, each said once: some libraries repeat their source in their own message.
+fn chain(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let words = cause.to_string();
+        if !text.contains(&words) {
+            if !text.is_empty() {
+                text.push_str(": ");
+            }
+            text.push_str(&words);
+        }
+    }
+    text
+}
