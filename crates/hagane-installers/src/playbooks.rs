@@ -11,6 +11,7 @@ macro_rules! tree {
 const KUBEADM: &[(&str, &str)] = tree![
     "site.yml",
     "group_vars/all.yml",
+    "library/hagane_files.py",
     "tasks/attempt.yml",
     "tasks/finish.yml",
     "tasks/host.yml",
@@ -20,8 +21,10 @@ const KUBEADM: &[(&str, &str)] = tree![
     "tasks/payload.yml",
     "tasks/preflight.yml",
     "templates/cni.conflist.j2",
+    "templates/container-view.service.j2",
     "templates/containerd.toml.j2",
     "templates/kubeadm.yaml.j2",
+    "templates/kubelet-sysctl.conf.j2",
     "templates/kubelet.service.j2",
     "templates/pod-network.nft.j2",
     "templates/pod-network.service.j2",

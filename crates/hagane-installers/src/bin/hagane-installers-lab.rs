@@ -126,7 +126,7 @@ async fn watch(installer: &dyn ClusterInstaller, request: &InstallRequest) -> Re
         if let RunState::Finished(exit) = seen.state {
             println!("{:6.1} {exit:?} {:?} {:?}", begun.elapsed().as_secs_f32(), progress.hosts, progress.failures);
             let kubeconfig = installer.kubeconfig(&request.run_id).await?.map(|content| content.len());
-            println!("kubeconfig: {kubeconfig:?} bytes; log: {}", PathBuf::from(seen.log).display());
+            println!("kubeconfig: {kubeconfig:?} bytes; log: {}", seen.log.display());
             return if exit == RunExit::Succeeded { Ok(()) } else { Err("the run failed".into()) };
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

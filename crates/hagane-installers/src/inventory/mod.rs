@@ -89,7 +89,7 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
         }
     }
     let masters = names_with_role(inventory, NodeRole::Master).len();
-    if masters % 2 == 0 {
+    if masters.is_multiple_of(2) {
         return Err(invalid("number of masters", masters, "an odd number, since each is an etcd member"));
     }
     Ok(())
