@@ -51,8 +51,7 @@ pub enum ConfigError {
 /// A [`ConfigError`] that names file, key, value and what is allowed.
 pub fn expand(arguments: Vec<OsString>) -> Result<Vec<OsString>, ConfigError> {
     let Some(path) = config_path(&arguments) else { return Ok(arguments) };
-    let text =
-        std::fs::read_to_string(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
+    let text = std::fs::read_to_string(&path).map_err(|source| ConfigError::Read { path: path.clone(), source })?;
     let (program, rest) = arguments.split_at(arguments.len().min(2));
     let command = program.get(1).and_then(|name| name.to_str()).unwrap_or_default();
     let mut expanded = program.to_vec();
@@ -80,7 +79,10 @@ fn config_path(arguments: &[OsString]) -> Option<PathBuf> {
 }
 
 fn flags(path: &Path, text: &str, command: &str) -> Result<Vec<OsString>, ConfigError> {
-    let syntax = |source: Option<Box<dyn std::error::Error + Send + Sync>>| ConfigError::Syntax { path: path.to_owned(), source };
+    let syntax = |source: Option<Box<dyn std::error::Error + Send + Sync>>| ConfigError::Syntax {
+        path: path.to_owned(),
+        source,
+    };
     let parsed: Value = if text.trim().is_empty() {
         Value::Null
     } else {

@@ -26,7 +26,8 @@ pub async fn up(args: UpArgs) -> Result<()> {
     let shutdown = CancellationToken::new();
     stop_on_signal(shutdown.clone())?;
 
-    let listener = TcpListener::bind(args.listen).await.with_context(|| format!("failed to listen on {}", args.listen))?;
+    let listener =
+        TcpListener::bind(args.listen).await.with_context(|| format!("failed to listen on {}", args.listen))?;
     let address = listener.local_addr().context("failed to ask for the address listened on")?;
     let names = tls_names(address, &args.tls_names);
     let pki_dir = args.data_dir.join("pki");
@@ -154,7 +155,8 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 }
 
 fn tls_names(address: SocketAddr, further: &[String]) -> Vec<String> {
-    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), reachable(address).ip().to_string()];
+    let mut names =
+        vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned(), reachable(address).ip().to_string()];
     names.extend(further.iter().cloned());
     names.sort();
     names.dedup();
