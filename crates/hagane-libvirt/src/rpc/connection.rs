@@ -1,6 +1,6 @@
 //! One connection to libvirtd: calls, streams, events and keepalive over one unix socket.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -94,6 +94,8 @@ pub(super) struct Exchange {
     serial: u32,
     incoming: mpsc::Receiver<Frame>,
     limit: Duration,
+    /// Stream frames that overtook the reply.
+    early: VecDeque<Frame>,
     /// True while a stream is open that must be told when we give up.
     streaming: bool,
 }
@@ -144,8 +146,15 @@ impl Exchange {
     }
 
     async fn reply(&mut self) -> Result<Bytes, RpcError> {
-        let frame = self.receive().await?;
-        if frame.kind == Kind::Reply { Ok(frame.payload) } else { Err(self.unexpected()) }
+        loop {
+            let frame = self.receive().await?;
+            match frame.kind {
+                Kind::Reply => return Ok(frame.payload),
+                // libvirtd sends from two threads: the first data of a download may come before the reply.
+                Kind::Stream if self.early.len() < INCOMING_MAX => self.early.push_back(frame),
+                _ => return Err(self.unexpected()),
+            }
+        }
     }
 
     fn unexpected(&self) -> RpcError {
@@ -169,7 +178,10 @@ impl Exchange {
 
     /// Receives a piece of a stream; an empty one is the end.
     pub(super) async fn receive_data(&mut self) -> Result<Bytes, RpcError> {
-        let frame = self.receive().await?;
+        let frame = match self.early.pop_front() {
+            Some(frame) => frame,
+            None => self.receive().await?,
+        };
         match (frame.kind, frame.status) {
             (Kind::Stream, Status::Continue) => Ok(frame.payload),
             _ => Err(self.unexpected()),
@@ -339,7 +351,15 @@ impl Connection {
             waiting.insert(serial, sender);
         }
         drop(waiting);
-        Exchange { shared: self.shared.clone(), procedure, serial, incoming, limit, streaming: false }
+        Exchange {
+            shared: self.shared.clone(),
+            procedure,
+            serial,
+            incoming,
+            limit,
+            early: VecDeque::new(),
+            streaming: false,
+        }
     }
 
     /// Decodes an answer; one that makes no sense ends the connection.

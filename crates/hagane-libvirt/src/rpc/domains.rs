@@ -108,7 +108,8 @@ impl Connection {
     /// Any [`RpcError`].
     pub async fn define_domain(&self, xml: &str) -> Result<DomainRef, RpcError> {
         let arguments = Encoder::new().string(xml).u32(0).finish();
-        let reply = self.call(procedure::DOMAIN_DEFINE_XML_FLAGS, arguments).await?;
+        // libvirtd may have to start the emulator first to see what it can do.
+        let reply = self.call_within(SLOW_CALL_LIMIT, procedure::DOMAIN_DEFINE_XML_FLAGS, arguments).await?;
         self.decode(&reply, DomainRef::decode)
     }
 

@@ -148,6 +148,25 @@ async fn a_refused_upload_says_why() {
 }
 
 #[tokio::test]
+async fn data_that_overtakes_the_reply_is_kept() {
+    let (connection, mut theirs) = pair();
+    let volume = crate::rpc::VolumeRef { pool: "p".into(), name: "v".into(), key: "k".into() };
+    let server = async {
+        let call = serve(&mut theirs, |frame| answer(frame, Kind::Stream, Status::Continue, vec![1, 2])).await;
+        let rest = [
+            answer(&call, Kind::Reply, Status::Ok, Vec::new()),
+            answer(&call, Kind::Stream, Status::Continue, vec![3]),
+            answer(&call, Kind::Stream, Status::Continue, Vec::new()),
+        ];
+        theirs.write_all(&rest.concat()).await.expect("the client reads");
+        serve(&mut theirs, |frame| answer(frame, Kind::Stream, Status::Ok, Vec::new())).await
+    };
+    let (data, end) = tokio::join!(connection.read_volume(&volume, 0, 16), server);
+    assert_eq!(data.expect("the data"), [1, 2, 3]);
+    assert_eq!(end.status, Status::Ok);
+}
+
+#[tokio::test]
 async fn an_event_names_the_domain() {
     let (ours, mut theirs) = UnixStream::pair().expect("a socket pair");
     let (sender, mut events) = mpsc::channel(8);
