@@ -11,8 +11,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hagane_apiserver::{ApiServer, Identity, InProcess};
 use hagane_ports::{
-    Actuator, ActuatorError, ClusterProbe, CreateMachine, Creation, HostKeyMaker, MachineKey, Presence, ProbeError, Removal, ShellError,
-    SshKeyPair, SystemClock,
+    Actuator, ActuatorError, ClusterProbe, CreateMachine, Creation, HostKeyMaker, MachineKey, Presence, ProbeError,
+    Removal, ShellError, SshKeyPair, SystemClock,
 };
 use hagane_testkit::fake::{FakeActuator, FakeImages, FakeShell};
 use kube::Client;

@@ -11,6 +11,7 @@ use kube::runtime::watcher::{self, Config, Event};
 use kube::runtime::{WatchStreamExt as _, watcher::watcher};
 use kube::{Client, ResourceExt as _};
 use serde_json::Value;
+use tokio::sync::watch;
 use tracing::{debug, warn};
 
 use super::resource::{ObjectKey, Resource};
@@ -57,14 +58,20 @@ pub(crate) type Listener = Box<dyn Fn(&Change<'_>) + Send + Sync>;
 /// Read access to every watched kind.
 #[derive(Clone, Default)]
 pub struct Caches {
-    stores: Arc<BTreeMap<Resource, Store<DynamicObject>>>,
+    kinds: Arc<BTreeMap<Resource, Kind>>,
+}
+
+struct Kind {
+    store: Store<DynamicObject>,
+    /// Whether it was listed once. The store's own signal wakes only one of several waiters.
+    listed: watch::Receiver<bool>,
 }
 
 impl Caches {
     /// The object, as last seen.
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<DynamicObject>> {
-        self.stores.get(&key.resource)?.get(&reference(key))
+        self.kinds.get(&key.resource)?.store.get(&reference(key))
     }
 
     /// Every object of a kind in one namespace, by name. Empty where the kind is not watched.
@@ -78,16 +85,16 @@ impl Caches {
     /// Every object of a kind, by namespace and name. Empty where the kind is not watched.
     #[must_use]
     pub fn list_all(&self, resource: Resource) -> Vec<Arc<DynamicObject>> {
-        let mut found = self.stores.get(&resource).map(Store::state).unwrap_or_default();
+        let mut found = self.kinds.get(&resource).map(|kind| kind.store.state()).unwrap_or_default();
         found.sort_by_cached_key(|object| (object.namespace(), object.name_any()));
         found
     }
 
     /// Waits until each of `resources` was listed once.
     pub(crate) async fn ready(&self, resources: &[Resource]) {
-        for store in resources.iter().filter_map(|resource| self.stores.get(resource)) {
-            // The writer lives as long as the engine; when it is dropped nobody waits any more.
-            let _ = store.wait_until_ready().await;
+        for kind in resources.iter().filter_map(|resource| self.kinds.get(resource)) {
+            // The sender lives as long as the engine; when it is dropped nobody waits any more.
+            let _ = kind.listed.clone().wait_for(|listed| *listed).await;
         }
     }
 }
@@ -107,6 +114,7 @@ pub(crate) struct KindWatch {
     resource: Resource,
     writer: Writer<DynamicObject>,
     store: Store<DynamicObject>,
+    listed: watch::Sender<bool>,
     listeners: Vec<Listener>,
     served: bool,
 }
@@ -117,15 +125,16 @@ impl CacheBuilder {
     }
 
     pub(crate) fn build(self) -> (Caches, Vec<KindWatch>) {
-        let mut stores = BTreeMap::new();
+        let mut kinds = BTreeMap::new();
         let mut watches = Vec::new();
         for (resource, listeners) in self.kinds {
             let writer = Writer::new(resource.api_resource());
             let store = writer.as_reader();
-            stores.insert(resource, store.clone());
-            watches.push(KindWatch { resource, writer, store, listeners, served: true });
+            let (listed, receiver) = watch::channel(false);
+            kinds.insert(resource, Kind { store: store.clone(), listed: receiver });
+            watches.push(KindWatch { resource, writer, store, listed, listeners, served: true });
         }
-        (Caches { stores: Arc::new(stores) }, watches)
+        (Caches { kinds: Arc::new(kinds) }, watches)
     }
 }
 
@@ -164,6 +173,7 @@ impl KindWatch {
             Event::InitApply(_) => self.writer.apply_watcher_event(&event),
             Event::InitDone => {
                 self.writer.apply_watcher_event(&event);
+                self.listed.send_replace(true);
                 let mut gone = std::mem::take(before);
                 for (key, object) in self.snapshot() {
                     let old = gone.remove(&key);
@@ -199,6 +209,7 @@ impl KindWatch {
             debug!(plural = resource.plural, group = resource.group, "kind is not served here");
             self.writer.apply_watcher_event(&Event::Init);
             self.writer.apply_watcher_event(&Event::InitDone);
+            self.listed.send_replace(true);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use futures::FutureExt as _;
 use hagane_api::condition::{Condition, ConditionDraft, ConditionStatus, merge_conditions};
+use jiff::Timestamp;
 use kube::api::DynamicObject;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -71,7 +72,12 @@ pub(crate) async fn run_pass<C: Controller>(
         generation = raw.metadata.generation,
     );
     let started = Instant::now();
-    let pass = Pass { context: context.clone(), caches: caches.clone(), now: context.ports.clock.now(), failures };
+    let pass = Pass {
+        context: context.clone(),
+        caches: caches.clone(),
+        now: whole_seconds(context.ports.clock.now()),
+        failures,
+    };
     let (next, end) = guarded(controller, &pass, key, raw).instrument(span).await;
     context.meter.pass(controller.name(), end, started.elapsed());
     next
@@ -182,6 +188,11 @@ async fn write_condition(
     new["conditions"] =
         serde_json::to_value(merged).map_err(|source| PassError::Encode { what: "conditions", source })?;
     recorder.raw_status(&old, &new).await
+}
+
+/// Times in objects have no fractions, as everywhere in Kubernetes.
+fn whole_seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
 fn stored_conditions(status: &Value) -> Vec<Condition> {

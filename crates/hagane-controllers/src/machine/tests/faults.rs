@@ -129,7 +129,8 @@ async fn a_create_that_fails_half_way_is_finished_later() {
     for (name, stage) in [("m1", CreateStage::RootVolume), ("m2", CreateStage::Seed), ("m3", CreateStage::Defined)] {
         world.actuator.interrupt_next_create(stage);
         world.create(machines(), machine(name, json!({}))).await;
-        let made = world.until_ready_says(machines(), name, "Running").await;
+        let made =
+            world.until(machines(), name, "a provider id", |object| object["spec"]["providerID"].is_string()).await;
         assert_eq!(world.actuator.domains()[&uid(&made)].power, PowerState::Running, "{stage:?}");
     }
     assert_eq!(world.actuator.domains().len(), 3);
