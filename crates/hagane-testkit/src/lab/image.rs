@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::paths::{cache_directory, recipes_directory};
-use super::{command, progress::Progress};
+use super::{command, packages, progress::Progress};
 
 /// The images there are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,7 +79,10 @@ impl Image {
         if let Some(built) = self.built()? {
             return Ok(built);
         }
-        progress.phase(&format!("building image {} (once)", self.name()), || self.run_recipe(&directory, &images))?;
+        progress.phase(&format!("building image {} (once)", self.name()), || {
+            packages::update_lists()?;
+            self.run_recipe(&directory, &images)
+        })?;
         Ok(directory.join(self.product()))
     }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 
@@ -25,6 +26,10 @@ pub const PACKAGES: [&str; 14] = [
     "systemd-container",
     "util-linux",
 ];
+
+/// How often fetching the lists is tried, and the pause between.
+const ATTEMPTS: u32 = 5;
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 
 const POLICY: &str = "/usr/sbin/policy-rc.d";
 const POLICY_TEXT: &str =
@@ -57,11 +62,26 @@ pub fn install(names: &[&str]) -> Result<()> {
         bail!("these packages are missing, and only root can install them: {}", missing.join(" "));
     }
     let made_policy = write_policy()?;
-    let install = ["apt-get", "install", "--yes", "--no-install-recommends"].map(str::to_owned);
+    let install = ["apt-get", "install", "--yes", "--no-install-recommends", "-o", "DPkg::Lock::Timeout=300"];
+    let install = install.map(str::to_owned);
     let words = install.into_iter().chain(missing);
-    let outcome = apt(["apt-get".to_owned(), "update".to_owned()]).and_then(|()| apt(words));
+    let outcome = update_lists().and_then(|()| apt(words));
     if made_policy {
         remove_stale_policy()?;
+    }
+    outcome
+}
+
+/// Fetches the lists of packages: recipes look in them, and a new machine has none.
+pub(crate) fn update_lists() -> Result<()> {
+    let mut outcome = Ok(());
+    for _attempt in 0..ATTEMPTS {
+        outcome = apt(["apt-get", "update"].map(str::to_owned));
+        if outcome.is_ok() {
+            break;
+        }
+        // Another apt may be at work: for the lists, apt itself does not wait.
+        std::thread::sleep(RETRY_AFTER);
     }
     outcome
 }
