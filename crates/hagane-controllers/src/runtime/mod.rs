@@ -15,6 +15,8 @@ mod queue;
 mod record;
 mod resource;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 pub use cache::{Caches, Change};
 pub use controller::{Controller, Mapping, Pass, Watch};
