@@ -133,6 +133,11 @@ impl Engine {
         blocking("forget the run", move || engine.forget_now(&id)).await
     }
 
+    pub(crate) async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
+        let (engine, owner) = (self.clone(), owner_uid.to_owned());
+        blocking("forget the owner's runs", move || engine.forget_owned_now(&owner)).await
+    }
+
     fn layout(&self, run_id: &str) -> Result<RunLayout, InstallerError> {
         RunLayout::of(&self.options.runs, run_id)
     }
@@ -188,6 +193,27 @@ impl Engine {
         }
         remove_if_there(layout.directory()).map_err(&failed)?;
         self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id);
+        Ok(())
+    }
+
+    fn forget_owned_now(&self, owner_uid: &str) -> Result<(), InstallerError> {
+        let failed = directory_error("list the run directories");
+        let entries = match fs::read_dir(&self.options.runs) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(failed(error)),
+        };
+        for entry in entries {
+            let name = entry.map_err(&failed)?.file_name();
+            let Some(layout) = name.to_str().and_then(|id| self.layout(id).ok()) else { continue };
+            // A record that cannot be read names no owner; another owner's must not stand in the way.
+            let owner = read_intent(&layout).ok().flatten().map(|intent| (intent.owner_uid, intent.run_id));
+            if let Some((owner, id)) = owner
+                && owner == owner_uid
+            {
+                self.forget_now(&id)?;
+            }
+        }
         Ok(())
     }
 }

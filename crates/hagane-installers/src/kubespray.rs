@@ -121,4 +121,8 @@ impl ClusterInstaller for KubesprayInstaller {
     async fn forget(&self, run_id: &str) -> Result<(), InstallerError> {
         self.engine.forget(run_id).await
     }
+
+    async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
+        self.engine.forget_owned(owner_uid).await
+    }
 }

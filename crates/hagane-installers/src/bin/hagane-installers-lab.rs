@@ -100,7 +100,8 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
         },
         time_limit: Duration::from_secs(900),
     };
-    let options = EngineOptions::new(runs.to_path_buf(), ansible, std::env::current_exe()?);
+    let mut options = EngineOptions::new(runs.to_path_buf(), ansible, std::env::current_exe()?);
+    options.run_as = std::env::var("HAGANE_RUN_AS").ok();
     let installer = KubeadmInstaller::new(options, KubeadmOptions { payload })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(watch(&installer, &request))
