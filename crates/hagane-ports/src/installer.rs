@@ -274,4 +274,10 @@ pub trait ClusterInstaller: Send + Sync {
     /// # Errors
     /// [`InstallerError::Directory`].
     async fn forget(&self, run_id: &str) -> Result<(), InstallerError>;
+
+    /// Removes the directories of all ended runs of an owner: earlier tries, and those whose record was lost.
+    ///
+    /// # Errors
+    /// [`InstallerError::HeldElsewhere`] where one of them still runs; [`InstallerError::Directory`].
+    async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError>;
 }

@@ -4,8 +4,12 @@
 
 pub mod actuator;
 pub mod images;
+pub mod installer;
+pub mod probe;
 pub mod shell;
 
 pub use actuator::{ActuatorCall, CreateStage, FakeActuator, SiteState};
 pub use images::FakeImages;
+pub use installer::{FakeInstaller, InstallerCall};
+pub use probe::{FakeProbe, ProbeAnswer};
 pub use shell::{FakeShell, ShellAnswer, ShellCall};
