@@ -262,7 +262,8 @@ fn make_facts(facts: &Path, user: Option<&RunUser>) -> io::Result<()> {
     Ok(())
 }
 
-fn file_name_of(owner_uid: &str) -> Result<&str, InstallerError> {
+/// An owner's uid as a file name.
+pub(super) fn file_name_of(owner_uid: &str) -> Result<&str, InstallerError> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !owner_uid.is_empty() && owner_uid.len() <= 64 && owner_uid.bytes().all(inside) {
         return Ok(owner_uid);
