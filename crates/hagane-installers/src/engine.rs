@@ -138,11 +138,6 @@ impl Engine {
         blocking("forget the owner's runs", move || engine.forget_owned_now(&owner)).await
     }
 
-    pub(crate) async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
-        let (engine, owner) = (self.clone(), owner_uid.to_owned());
-        blocking("forget the owner's runs", move || engine.forget_owned_now(&owner)).await
-    }
-
     fn layout(&self, run_id: &str) -> Result<RunLayout, InstallerError> {
         RunLayout::of(&self.options.runs, run_id)
     }
@@ -208,6 +203,7 @@ impl Engine {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(failed(error)),
         };
+        let mut result = Ok(());
         for entry in entries {
             let name = entry.map_err(&failed)?.file_name();
             let Some(layout) = name.to_str().and_then(|id| self.layout(id).ok()) else { continue };
@@ -216,29 +212,8 @@ impl Engine {
             if let Some((owner, id)) = owner
                 && owner == owner_uid
             {
-                self.forget_now(&id)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Engine {
-    /// Every run is looked at, so that one that is held does not keep the others.
-    fn forget_owned_now(&self, owner_uid: &str) -> Result<(), InstallerError> {
-        let failed = directory_error("list the runs");
-        let entries = match fs::read_dir(&self.options.runs) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut result = Ok(());
-        for entry in entries {
-            let name = entry.map_err(&failed)?.file_name().to_string_lossy().into_owned();
-            // What is no run's name is none of the runs: fact caches, directories being prepared.
-            let Ok(layout) = self.layout(&name) else { continue };
-            if read_intent(&layout)?.is_some_and(|intent| intent.owner_uid == owner_uid) {
-                result = self.forget_now(&name).and(result);
+                // One that is held does not keep the others.
+                result = self.forget_now(&id).and(result);
             }
         }
         if let Ok(facts) = prepare::file_name_of(owner_uid) {

@@ -116,8 +116,4 @@ impl ClusterInstaller for KubeadmInstaller {
     async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
         self.engine.forget_owned(owner_uid).await
     }
-
-    async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
-        self.engine.forget_owned(owner_uid).await
-    }
 }

@@ -125,8 +125,4 @@ impl ClusterInstaller for KubesprayInstaller {
     async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
         self.engine.forget_owned(owner_uid).await
     }
-
-    async fn forget_owned(&self, owner_uid: &str) -> Result<(), InstallerError> {
-        self.engine.forget_owned(owner_uid).await
-    }
 }

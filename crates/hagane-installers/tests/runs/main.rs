@@ -1,6 +1,7 @@
 //! Runs of the real `ansible-playbook` under the real supervisor, with playbooks that stay on this machine.
 
 mod bed;
+mod contract;
 mod faults;
 mod life;
 
