@@ -8,7 +8,7 @@ use hagane_ports::{ActuatorError, MachineFacts, MachineKey, PowerState, Presence
 use super::reservations::is_own_reservation;
 use super::scope::{Found, OwnDomain, Scope};
 use crate::names;
-use crate::rpc::{DomainState, NetworkRef, RpcError, code, found};
+use crate::rpc::{DomainState, RpcError, code, found};
 
 /// libvirt's numbers of the states that are told apart.
 mod state {
@@ -109,15 +109,6 @@ impl Scope<'_> {
             }
         }
         Ok(distinct)
-    }
-
-    async fn leased(&self, network: &NetworkRef, mac: &str) -> Result<Vec<IpAddr>, ActuatorError> {
-        match self.session.connection.leases(network, Some(mac)).await {
-            Ok(leases) => Ok(leases.iter().filter_map(|lease| lease.address.parse().ok()).collect()),
-            // Networks without libvirt's own DHCP server have no leases to tell.
-            Err(RpcError::Remote { .. }) => Ok(Vec::new()),
-            Err(error) => Err(self.failed("read the network's leases")(error)),
-        }
     }
 
     async fn seen(&self, own: &OwnDomain, mac: &str, neighbours: bool) -> Result<Vec<IpAddr>, ActuatorError> {

@@ -2,6 +2,7 @@
 
 mod create;
 mod facts;
+mod leases;
 mod remove;
 mod reservations;
 mod scope;

@@ -155,7 +155,11 @@ impl Scope<'_> {
         Ok(own)
     }
 
-    async fn network_facts(&self, network: &NetworkRef, stored: bool) -> Result<NetworkFacts, ActuatorError> {
+    pub(super) async fn network_facts(
+        &self,
+        network: &NetworkRef,
+        stored: bool,
+    ) -> Result<NetworkFacts, ActuatorError> {
         match self.session.connection.network_xml(network, stored).await {
             Ok(text) => parse_network(&text).map_err(Self::unreadable("read the network")),
             // It was removed meanwhile, or is not stored: no reservations then.

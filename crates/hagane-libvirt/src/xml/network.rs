@@ -33,6 +33,8 @@ pub struct Subnet {
 /// What we read of a network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NetworkFacts {
+    /// Name of the bridge on the hypervisor.
+    pub bridge: Option<String>,
     /// Its subnets.
     pub subnets: Vec<Subnet>,
     /// Its reservations.
@@ -81,7 +83,8 @@ pub fn reservation_xml(mac: &str, name: &str, address: IpAddr) -> String {
 /// [`XmlError`].
 pub fn parse_network(text: &str) -> Result<NetworkFacts, XmlError> {
     let root = Element::parse(text)?;
-    let mut facts = NetworkFacts::default();
+    let bridge = root.first("bridge").and_then(|bridge| bridge.get("name")).map(str::to_owned);
+    let mut facts = NetworkFacts { bridge, ..NetworkFacts::default() };
     for (index, ip) in (0..).zip(root.all("ip")) {
         let Some(address) = ip.get("address").and_then(|text| text.parse().ok()) else { continue };
         let dhcp = ip.first("dhcp");
@@ -121,7 +124,7 @@ fn classful_prefix(first: u8) -> u32 {
 mod tests {
     use super::*;
 
-    const NETWORK: &str = "<network><name>n</name><ip family='ipv4' address='192.0.2.1' prefix='24'><dhcp>\
+    const NETWORK: &str = "<network><name>n</name><bridge name='virbr7'/><ip family='ipv4' address='192.0.2.1' prefix='24'><dhcp>\
         <range start='192.0.2.100' end='192.0.2.200'/><host mac='52:54:00:AA:00:01' name='a' ip='192.0.2.12'/>\
         <host mac='x' ip='nonsense'/></dhcp></ip><ip address='10.0.0.1' netmask='255.255.0.0'/>\
         <ip family='ipv6' address='2001:db8::1' prefix='64'><dhcp><host name='b' ip='2001:db8::12'/></dhcp></ip></network>";
@@ -133,6 +136,7 @@ mod tests {
     #[test]
     fn reads_subnets_and_reservations() {
         let facts = parse_network(NETWORK).expect("well-formed");
+        assert_eq!(facts.bridge.as_deref(), Some("virbr7"));
         let subnets: Vec<_> = facts.subnets.iter().map(|subnet| (subnet.to_string(), subnet.dhcp)).collect();
         assert_eq!(
             subnets,

@@ -3,11 +3,15 @@
 //! Tests on libvirt's in-memory hypervisor start a private daemon of their own and need the programs `libvirtd` and
 //! `virsh`, no root. Tests on a real one need `HAGANE_TEST_LIBVIRT`, a connection URI of a libvirtd that belongs to
 //! the test, with an active directory pool and an active network with DHCP, both named `default` or as
-//! `HAGANE_TEST_POOL` and `HAGANE_TEST_NETWORK` say. What cannot be run says why.
+//! `HAGANE_TEST_POOL` and `HAGANE_TEST_NETWORK` say, and `HAGANE_TEST_ADDRESS`, a free address of that network. Tests
+//! that boot take `HAGANE_TEST_IMAGE`, a qcow2 that asks for an address under the host name in its seed. What cannot be
+//! run says why.
 #![allow(clippy::disallowed_methods, reason = "tests start daemons and tools")]
 
+mod boot;
 mod contract;
 mod daemon;
 mod faults;
+mod figures;
 mod real;
 mod world;

@@ -8,7 +8,7 @@ use hagane_testkit::contract::actuator::{World, create, delete, obeys_the_contra
 use crate::daemon::left_out;
 use crate::world::{VirshWorld, image_of};
 
-fn real_world(test: &str) -> Option<VirshWorld> {
+pub(crate) fn real_world(test: &str) -> Option<VirshWorld> {
     let Ok(uri) = std::env::var("HAGANE_TEST_LIBVIRT") else {
         left_out(test, "HAGANE_TEST_LIBVIRT names no libvirtd (the lab sets it)");
         return None;
