@@ -243,6 +243,10 @@ pub struct RunStatus {
     /// When it was started (its intent stored).
     #[schemars(with = "String", extend("format" = "date-time"))]
     pub started_at: Timestamp,
+    /// When its time limit ends it at the latest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub deadline: Option<Timestamp>,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>", extend("format" = "date-time"))]

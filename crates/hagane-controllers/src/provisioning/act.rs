@@ -2,18 +2,20 @@
 
 use std::time::Duration;
 
-use hagane_plan::provisioning::{Action, HostRef, InstallOrder, KubeconfigFact, StartFact, StartFailure};
+use hagane_plan::provisioning::{Action, HostRef, InstallOrder, KubeconfigFact, RunSeen, StartFact, StartFailure};
 use hagane_plan::roles::NodeRole as PlannedRole;
 use hagane_ports::{
-    InstallRequest, InstallerError, InstallerKind, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle,
-    ShellTarget, SshAccess,
+    InstallRequest, InstallerError, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle, RunState, ShellTarget,
+    SshAccess,
 };
 use kube::ResourceExt as _;
 
-use super::observe::{Observed, installer_of, seen_of};
-use super::{SeenProvisioning, hosts, secret};
+use super::observe::{Observed, installer_of, not_set_up, seen_of};
+use super::{SeenProvisioning, hosts, kubeconfig, secret};
 use crate::runtime::{Pass, PassError, chain};
 
+/// How often a deletion tries to remove run directories: with the back-off of the queue some minutes.
+const FORGET_TRIES: u32 = 9;
 /// Time for a new cluster to answer once.
 const PROBE_LIMIT: Duration = Duration::from_secs(10);
 
@@ -25,6 +27,7 @@ pub(super) async fn find_out(
     pass: &Pass,
 ) -> Result<(), PassError> {
     match action {
+        Action::PinHostKeys(hosts) => pin(hosts, observed, seen, pass).await?,
         Action::CheckFacts(hosts) => {
             let targets = hosts.iter().filter_map(|host| Some((host.name.clone(), target(host, observed, seen)?)));
             let checks = hosts::check(targets.collect(), pass.context.ports.shell.as_ref()).await;
@@ -48,14 +51,13 @@ pub(super) async fn act(
         match action {
             Action::ClaimHosts(hosts) => hosts::claim(hosts, &observed.hosts, seen, pass).await?,
             Action::ReleaseHosts(hosts) => hosts::release(hosts, &observed.hosts, seen, pass).await?,
-            Action::PinHostKeys(hosts) => pin(hosts, observed, seen, pass).await?,
             Action::CancelRun { id } => {
                 if !cancel(id, seen, pass).await {
                     return Ok(false);
                 }
             }
-            Action::ForgetRun { id } => {
-                if !forget(id, seen, pass).await {
+            Action::ForgetRuns => {
+                if !forget(seen, pass).await {
                     return Ok(false);
                 }
             }
@@ -73,6 +75,7 @@ pub(super) async fn act(
             Action::AddFinalizer
             | Action::RecordPlan(_)
             | Action::RecordRunIntent { .. }
+            | Action::PinHostKeys(_)
             | Action::CheckFacts(_)
             | Action::StartInstall(_)
             | Action::FetchKubeconfig { .. }
@@ -102,26 +105,40 @@ fn address(host: &HostRef, observed: &Observed, seen: &SeenProvisioning) -> Opti
     Some((assignment.address.clone(), port.unwrap_or(22)))
 }
 
-async fn pin(hosts: &[HostRef], observed: &Observed, seen: &SeenProvisioning, pass: &Pass) -> Result<(), PassError> {
+async fn pin(
+    hosts: &[HostRef],
+    observed: &mut Observed,
+    seen: &SeenProvisioning,
+    pass: &Pass,
+) -> Result<(), PassError> {
     let with_address = hosts.iter().filter_map(|host| {
         let (address, port) = address(host, observed, seen)?;
         Some((host.clone(), address, port))
     });
     let with_address: Vec<_> = with_address.collect();
-    hosts::pin(&with_address, &observed.hosts, pass).await
+    let failures = hosts::pin(&with_address, &mut observed.hosts, pass).await?;
+    for host in &mut observed.facts.hosts {
+        let object = observed.hosts.iter().find(|object| object.name_any() == host.facts.name);
+        host.pinned = object.is_some_and(|object| !hosts::pinned_keys(object).is_empty());
+    }
+    observed.facts.scans = Some(failures);
+    Ok(())
 }
 
 async fn start(order: &InstallOrder, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
     let recorded = seen.status.run.as_ref();
     let Some(installer) = recorded.and_then(|run| installer_of(run, &pass.context)) else {
-        let name = recorded.map(|run| run.installer.clone()).unwrap_or_default();
-        let problem = format!("the installer {name:?} is not set up here: the operator names its programs by flags");
+        let problem = not_set_up(recorded.map_or("", |run| run.installer.as_str()));
         observed.facts.start = StartFact::Failed(StartFailure::Prerequisite(problem));
         return;
     };
     let request = request(order, observed);
     match installer.start(&request).await {
         Ok(RunHandle { id, .. }) => match installer.observe(&id).await {
+            // Its own record is not there yet: the next pass finds it.
+            Ok(observation) if observation.state == RunState::Absent => {
+                observed.facts.seen = RunSeen::Running { progress: "started".to_owned() };
+            }
             Ok(observation) => {
                 observed.facts.seen = seen_of(&observation);
                 observed.run = Some(observation);
@@ -180,45 +197,34 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
     }
 }
 
-/// The installer of a Provisioning, for the run that is about to be recorded.
-pub(super) fn installer_word(seen: &SeenProvisioning, pass: &Pass) -> &'static str {
-    use hagane_api::bpa::provisioning::Installer;
-    let kind = match seen.spec.installer {
-        Some(Installer::Kubeadm) => InstallerKind::Kubeadm,
-        Some(Installer::Kubespray) => InstallerKind::Kubespray,
-        None => pass.context.settings.default_installer,
+async fn fetch(id: &str, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
+    let (fact, kubeconfig) = match fetched(id, seen, pass).await {
+        Ok(kubeconfig) => (KubeconfigFact::Answers, Some(kubeconfig)),
+        Err(fact) => (fact, None),
     };
-    match kind {
-        InstallerKind::Kubeadm => "kubeadm",
-        InstallerKind::Kubespray => "kubespray",
-    }
+    observed.facts.kubeconfig = fact;
+    observed.kubeconfig = kubeconfig;
 }
 
-async fn fetch(run: &str, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
-    let installer = seen.status.run.as_ref().and_then(|run| installer_of(run, &pass.context));
-    let Some(installer) = installer else {
-        observed.facts.kubeconfig = KubeconfigFact::NotAnswering("the installer is not set up here".to_owned());
-        return;
+/// The kubeconfig of a run, once it is harmless and its cluster answers.
+async fn fetched(id: &str, seen: &SeenProvisioning, pass: &Pass) -> Result<Vec<u8>, KubeconfigFact> {
+    let Some(run) = &seen.status.run else { return Err(KubeconfigFact::NotFetched) };
+    if run.holder != pass.context.settings.holder {
+        return Err(KubeconfigFact::NotAnswering(format!("the kubeconfig is with {}, which ran it", run.holder)));
+    }
+    let Some(installer) = installer_of(run, &pass.context) else {
+        return Err(KubeconfigFact::NotAnswering(not_set_up(&run.installer)));
     };
-    let kubeconfig = match installer.kubeconfig(run).await {
-        Ok(Some(kubeconfig)) => kubeconfig,
-        Ok(None) => {
-            observed.facts.kubeconfig = KubeconfigFact::Invalid("the run left none, or an empty one".to_owned());
-            return;
-        }
-        Err(error) => {
-            observed.facts.kubeconfig = KubeconfigFact::NotAnswering(chain(&error));
-            return;
-        }
-    };
-    observed.facts.kubeconfig = match pass.context.ports.probe.version(&kubeconfig, PROBE_LIMIT).await {
-        Ok(_) => {
-            observed.kubeconfig = Some(kubeconfig);
-            KubeconfigFact::Answers
-        }
-        Err(error @ ProbeError::Unusable(_)) => KubeconfigFact::Invalid(chain(&error)),
-        Err(error @ ProbeError::NoAnswer(_)) => KubeconfigFact::NotAnswering(chain(&error)),
-    };
+    let found = installer.kubeconfig(id).await.map_err(|error| KubeconfigFact::NotAnswering(chain(&error)))?;
+    let found = found.ok_or_else(|| KubeconfigFact::Invalid("the run left none, or an empty one".to_owned()))?;
+    if let Some(problem) = kubeconfig::problem(&found) {
+        return Err(KubeconfigFact::Invalid(problem));
+    }
+    match pass.context.ports.probe.version(&found, PROBE_LIMIT).await {
+        Ok(_) => Ok(found),
+        Err(error @ ProbeError::Unusable(_)) => Err(KubeconfigFact::Invalid(chain(&error))),
+        Err(error @ ProbeError::NoAnswer(_)) => Err(KubeconfigFact::NotAnswering(chain(&error))),
+    }
 }
 
 async fn cancel(id: &str, seen: &SeenProvisioning, pass: &Pass) -> bool {
@@ -234,15 +240,14 @@ async fn cancel(id: &str, seen: &SeenProvisioning, pass: &Pass) -> bool {
     }
 }
 
-async fn forget(id: &str, seen: &SeenProvisioning, pass: &Pass) -> bool {
-    let Some(installer) = seen.status.run.as_ref().and_then(|run| installer_of(run, &pass.context)) else {
-        return true;
-    };
-    match installer.forget(id).await {
-        Ok(()) => true,
-        Err(error) => {
-            tracing::warn!(run = id, error = chain(&error), "the run's directory could not be removed yet");
-            false
+/// Removes what is left of all runs. A directory that cannot be removed holds the deletion up for some tries only.
+async fn forget(seen: &SeenProvisioning, pass: &Pass) -> bool {
+    let mut done = true;
+    for installer in pass.context.ports.installers.values() {
+        if let Err(error) = installer.forget_owned(seen.uid()).await {
+            tracing::warn!(error = chain(&error), "run directories could not be removed");
+            done = false;
         }
     }
+    done || pass.failures >= FORGET_TRIES
 }

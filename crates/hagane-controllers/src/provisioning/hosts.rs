@@ -109,38 +109,40 @@ pub(super) async fn release(
     Ok(())
 }
 
-async fn write(object: &DynamicObject, mut change: Value, pass: &Pass) -> Result<(), PassError> {
-    let Some(resource) = resource() else { return Ok(()) };
+async fn write(object: &DynamicObject, mut change: Value, pass: &Pass) -> Result<DynamicObject, PassError> {
+    let Some(resource) = resource() else { return Ok(object.clone()) };
     let metadata = change.get("metadata").cloned().unwrap_or_else(|| json!({}));
     change["metadata"] = metadata;
     change["metadata"]["resourceVersion"] = json!(object.resource_version());
     let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
     let api = resource.api(&pass.context.client, &object.namespace().unwrap_or_default());
     let written = api.patch(&object.name_any(), &params, &Patch::Merge(change)).await;
-    written.map(|_| ()).map_err(|error| PassError::api("write a host", error))
+    written.map_err(|error| PassError::api("write a host", error))
 }
 
-/// Asks each host for its key and stores it on the host object. One that does not answer stays without.
+/// Asks each host for its key and stores it on the host object. Gives those that did not answer, and why.
 pub(super) async fn pin(
     hosts: &[(HostRef, String, u16)],
-    objects: &[Arc<DynamicObject>],
+    objects: &mut [Arc<DynamicObject>],
     pass: &Pass,
-) -> Result<(), PassError> {
+) -> Result<Vec<(String, String)>, PassError> {
     let shell = pass.context.ports.shell.as_ref();
     let asked = hosts
         .iter()
         .map(|(host, address, port)| async move { (host, shell.scan_host_key(address, *port, QUESTION_LIMIT).await) });
+    let mut failures = Vec::new();
     for (host, answer) in futures::future::join_all(asked).await {
-        match (answer, find(objects, host)) {
+        let same = |object: &&mut Arc<DynamicObject>| object.uid().as_deref() == Some(&host.uid);
+        match (answer, objects.iter_mut().find(same)) {
             (Ok(HostKey(line)), Some(object)) => {
                 let change = json!({"metadata": {"annotations": {SSH_HOST_KEYS_ANNOTATION: line}}});
-                write(object, change, pass).await?;
+                *object = Arc::new(write(object, change, pass).await?);
             }
             (Ok(_), None) => {}
-            (Err(error), _) => tracing::info!(host = host.name, error = chain(&error), "no SSH host key yet"),
+            (Err(error), _) => failures.push((host.name.clone(), chain(&error))),
         }
     }
-    Ok(())
+    Ok(failures)
 }
 
 /// Asks hosts for their CPUs and memory.

@@ -6,6 +6,7 @@
 
 mod act;
 mod hosts;
+mod kubeconfig;
 mod login;
 mod observe;
 mod record;
@@ -72,8 +73,10 @@ impl Controller for ProvisioningController {
             decision = decide(&observed.facts);
         }
         let mut recorder = record::record(&seen, &observed, &decision, pass).await?;
-        let acted = act::act(&decision.actions, &observed, &seen, pass).await?;
-        if acted && decision.actions.contains(&Action::RemoveFinalizer) {
+        if !act::act(&decision.actions, &observed, &seen, pass).await? {
+            return Ok(Next::Retry);
+        }
+        if decision.actions.contains(&Action::RemoveFinalizer) {
             recorder.remove_finalizer(PROVISIONING_FINALIZER).await?;
         }
         Ok(match decision.next {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::RunStatus;
+use hagane_api::bpa::provisioning::{Installer, ProvisioningSpec, RunStatus};
 use hagane_api::bpa::reasons::RunWord;
 use hagane_api::keys::{PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
-use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact};
+use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact, time_limit};
 use hagane_ports::{ClusterInstaller, InstallerKind, RunExit, RunObservation, RunState};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -56,8 +56,10 @@ pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Obse
         hosts: hosts::facts(&objects, seen.uid()),
         plan: seen.status.plan.clone(),
         login,
+        installer_missing: installer_missing(seen, &pass.context),
+        scans: None,
         checks: None,
-        run: recorded.map(|run| record_of(run, pass.now)),
+        run: recorded.map(|run| record_of(run, &seen.spec, pass.now)),
         seen: seen_run,
         start: StartFact::NotTried,
         kubeconfig: KubeconfigFact::NotFetched,
@@ -67,8 +69,14 @@ pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Obse
     Ok(Observed { facts, hosts: objects, private_key, secret, run, kubeconfig: None })
 }
 
-/// Name of a Provisioning's cluster: its label, else its own name.
+/// Name of a Provisioning's cluster: its label, else its own name. Once a run is recorded the name stays: Secret and
+/// nodes carry it.
 pub(super) fn cluster_name(object: &DynamicObject) -> String {
+    let status = |path: &str| object.data.pointer(path).filter(|value| !value.is_null());
+    let installed = status("/status/run").and_then(|_| status("/status/cluster")?.as_str());
+    if let Some(name) = installed.filter(|name| !name.is_empty()) {
+        return name.to_owned();
+    }
     let label = object.labels().get(PROVISIONING_CLUSTER_LABEL).filter(|name| !name.is_empty());
     label.cloned().unwrap_or_else(|| object.name_any())
 }
@@ -78,12 +86,35 @@ pub(super) fn installer_of<'a>(run: &RunStatus, context: &'a Context) -> Option<
     context.ports.installers.get(&kind_of(&run.installer)?)
 }
 
-fn kind_of(word: &str) -> Option<InstallerKind> {
-    match word {
-        "kubeadm" => Some(InstallerKind::Kubeadm),
-        "kubespray" => Some(InstallerKind::Kubespray),
-        _ => None,
+/// The installer that the spec asks for.
+pub(super) fn wanted_installer(spec: &ProvisioningSpec, context: &Context) -> InstallerKind {
+    match spec.installer {
+        Some(Installer::Kubeadm) => InstallerKind::Kubeadm,
+        Some(Installer::Kubespray) => InstallerKind::Kubespray,
+        None => context.settings.default_installer,
     }
+}
+
+/// Its spelling in `status.run.installer`.
+pub(super) const fn word_of(kind: InstallerKind) -> &'static str {
+    match kind {
+        InstallerKind::Kubeadm => "kubeadm",
+        InstallerKind::Kubespray => "kubespray",
+    }
+}
+
+fn kind_of(word: &str) -> Option<InstallerKind> {
+    [InstallerKind::Kubeadm, InstallerKind::Kubespray].into_iter().find(|kind| word_of(*kind) == word)
+}
+
+fn installer_missing(seen: &SeenProvisioning, context: &Context) -> Option<String> {
+    let kind = wanted_installer(&seen.spec, context);
+    (!context.ports.installers.contains_key(&kind)).then(|| not_set_up(word_of(kind)))
+}
+
+/// What is said where an installer is asked for that the operator did not name the programs of.
+pub(super) fn not_set_up(installer: &str) -> String {
+    format!("the installer {installer:?} is not set up here: the operator names its programs by flags or configuration")
 }
 
 /// Another Provisioning that owns the cluster's name: it has a plan for it, or it is older.
@@ -111,8 +142,9 @@ fn name_owner(seen: &SeenProvisioning, cluster: &str, caches: &Caches) -> NameOw
     })
 }
 
-fn record_of(run: &RunStatus, now: Timestamp) -> RunRecord {
+fn record_of(run: &RunStatus, spec: &ProvisioningSpec, now: Timestamp) -> RunRecord {
     let age = now.duration_since(run.started_at);
+    let limit = run.deadline.and_then(|deadline| Duration::try_from(deadline.duration_since(run.started_at)).ok());
     RunRecord {
         id: run.id.clone(),
         generation: run.generation,
@@ -120,6 +152,7 @@ fn record_of(run: &RunStatus, now: Timestamp) -> RunRecord {
         holder: run.holder.clone(),
         state: RunWord::parse(&run.state).unwrap_or(RunWord::Running),
         age: Duration::try_from(age).unwrap_or_default(),
+        limit: limit.unwrap_or_else(|| time_limit(spec)),
     }
 }
 
@@ -128,7 +161,7 @@ async fn see_run(recorded: Option<&RunStatus>, context: &Context) -> (RunSeen, O
         return (RunSeen::Absent, None);
     };
     let Some(installer) = installer_of(run, context) else {
-        return (RunSeen::Unreadable(format!("the installer {:?} is not set up here", run.installer)), None);
+        return (RunSeen::Unreadable(not_set_up(&run.installer)), None);
     };
     match installer.observe(&run.id).await {
         Ok(observation) => (seen_of(&observation), Some(observation)),

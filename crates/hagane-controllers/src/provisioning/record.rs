@@ -6,12 +6,11 @@ use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningStatus, 
 use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, RunWord};
 use hagane_api::condition::{Condition, merge_conditions};
 use hagane_api::keys::kubeconfig_secret_name;
-use hagane_plan::provisioning::{Action, Decision, SecretFact};
+use hagane_plan::provisioning::{Action, Decision, SecretFact, time_limit};
 use hagane_ports::{HostStats, RunExit, RunObservation, RunState};
 
 use super::SeenProvisioning;
-use super::act::installer_word;
-use super::observe::Observed;
+use super::observe::{Observed, wanted_installer, word_of};
 use crate::runtime::{Pass, PassError, Recorder, Severity, transitions};
 
 /// Writes what was decided and found; nothing where nothing differs. Gives the writer, for what comes after the act.
@@ -56,11 +55,12 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
             Action::RecordRunIntent { id, generation, retry } => {
                 status.run = Some(RunStatus {
                     id: id.clone(),
-                    installer: installer_word(seen, pass).to_owned(),
+                    installer: word_of(wanted_installer(&seen.spec, &pass.context)).to_owned(),
                     holder: pass.context.settings.holder.clone(),
                     generation: *generation,
                     retry: retry.clone(),
                     started_at: pass.now,
+                    deadline: pass.now.checked_add(time_limit(&seen.spec)).ok(),
                     state: RunWord::Starting.as_str().to_owned(),
                     ..RunStatus::default()
                 });
@@ -71,11 +71,15 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
     status
 }
 
-/// The recorded run with what its own record tells now.
+/// The recorded run with what its own record tells now. One that was seen and is not there any more is lost.
 fn followed(run: &RunStatus, observation: Option<&RunObservation>) -> RunStatus {
     let mut run = run.clone();
     let Some(observation) = observation else { return run };
     run.state = match &observation.state {
+        RunState::Absent if run.state == RunWord::Running.as_str() => {
+            RunWord::Lost.as_str().clone_into(&mut run.state);
+            return run;
+        }
         RunState::Absent => return run,
         RunState::Running => RunWord::Running,
         RunState::Finished(exit) => end_word(exit),

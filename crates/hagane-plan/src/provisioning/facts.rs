@@ -39,6 +39,10 @@ pub struct Facts {
     pub plan: Option<RolePlan>,
     /// The SSH key.
     pub login: Login,
+    /// Why the installer that the spec asks for is not set up here; `None` where it is.
+    pub installer_missing: Option<String>,
+    /// Hosts that did not give their SSH host key, and why; `None` where none was asked in this pass.
+    pub scans: Option<Vec<(String, String)>>,
     /// Answers to [`super::Action::CheckFacts`], once asked in this pass.
     pub checks: Option<Vec<HostCheck>>,
     /// `status.run`.
@@ -149,6 +153,8 @@ pub struct RunRecord {
     pub state: RunWord,
     /// Time since its intent was stored.
     pub age: Duration,
+    /// The time limit that it was started with.
+    pub limit: Duration,
 }
 
 /// What the installer says of a run.

@@ -22,7 +22,7 @@ pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
     SecretFact, StartFact, StartFailure,
 };
-pub use order::{InstallOrder, OrderNode, run_id};
+pub use order::{InstallOrder, OrderNode, run_id, time_limit};
 
 use hagane_api::bpa::provisioning::RolePlan;
 use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait};
@@ -48,7 +48,7 @@ pub enum Action {
     RecordPlan(Box<RolePlan>),
     /// Set `spec.consumerRef` of the hosts, with their resource version as a precondition.
     ClaimHosts(Vec<HostRef>),
-    /// Ask the hosts for their SSH host keys and store them on the host objects.
+    /// Ask the hosts for their SSH host keys and store them on the host objects; failures go into [`Facts::scans`].
     PinHostKeys(Vec<HostRef>),
     /// Ask the hosts over SSH for their CPUs and memory: the answers go into [`Facts::checks`].
     CheckFacts(Vec<HostRef>),
@@ -82,11 +82,8 @@ pub enum Action {
     DeleteKubeconfigSecret,
     /// Clear `spec.consumerRef` of the hosts, where it is ours.
     ReleaseHosts(Vec<HostRef>),
-    /// Remove the directory of the ended run.
-    ForgetRun {
-        /// Id of the run.
-        id: String,
-    },
+    /// Remove the directories of all our runs.
+    ForgetRuns,
     /// Take our finalizer off the object.
     RemoveFinalizer,
 }
@@ -96,6 +93,9 @@ impl Action {
     /// [`Action::StartInstall`] asks again where it failed.
     #[must_use]
     pub const fn asks_again(&self) -> bool {
-        matches!(self, Self::CheckFacts(_) | Self::FetchKubeconfig { .. } | Self::StartInstall(_))
+        matches!(
+            self,
+            Self::PinHostKeys(_) | Self::CheckFacts(_) | Self::FetchKubeconfig { .. } | Self::StartInstall(_)
+        )
     }
 }

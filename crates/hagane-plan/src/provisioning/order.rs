@@ -61,8 +61,9 @@ pub fn run_id(uid: &str, generation: i64, retry: Option<&str>) -> String {
     id
 }
 
-/// Most time a run may take.
-pub(super) fn time_limit(spec: &ProvisioningSpec) -> Duration {
+/// Most time a run of this spec may take.
+#[must_use]
+pub fn time_limit(spec: &ProvisioningSpec) -> Duration {
     const MINUTES: u64 = 60;
     let minutes = spec.time_limit_minutes.and_then(|minutes| u64::try_from(minutes).ok());
     Duration::from_secs(60 * minutes.unwrap_or(MINUTES))

@@ -6,7 +6,7 @@ use hagane_api::bpa::reasons::{ProvisioningPhase as Phase, ProvisioningReason as
 
 use super::super::facts::{Claim, Facts, RunSeen, SecretFact};
 use super::super::{Action, Decision, HostRef};
-use super::run::may_live_elsewhere;
+use super::run::{Unseen, unseen};
 use super::say::Say;
 use crate::decision::Next;
 
@@ -18,15 +18,22 @@ pub(super) fn decide(facts: &Facts) -> Decision {
         return Decision::nothing();
     }
     let say = Say::deleting();
-    if may_live_elsewhere(facts) {
-        let message = "another process started the run; it ends there or by its time limit";
-        let next = Next::After(HOLDER_POLL, Wait::OtherHolder);
-        return say.ends(Phase::Deleting, Reason::RunHeldElsewhere, message, next);
-    }
-    if let (Some(run), RunSeen::Running { .. }) = (&facts.run, &facts.seen) {
+    let cancelled = match (&facts.run, &facts.seen, unseen(facts)) {
+        (_, _, Some(Unseen::Elsewhere)) => {
+            let message = "another process started the run; it ends there or by its time limit";
+            let next = Next::After(HOLDER_POLL, Wait::OtherHolder);
+            return say.ends(Phase::Deleting, Reason::RunHeldElsewhere, message, next);
+        }
+        (Some(run), RunSeen::Running { .. }, _) => Some((run, format!("run {} is ended", run.id))),
+        (Some(run), _, Some(Unseen::Unreadable(problem))) => {
+            Some((run, format!("run {} may go on until its time limit: {problem}", run.id)))
+        }
+        _ => None,
+    };
+    if let Some((run, message)) = cancelled {
         let cancel = Action::CancelRun { id: run.id.clone() };
         let next = Next::After(CANCEL_POLL, Wait::Cancellation);
-        let decision = say.ends(Phase::Deleting, Reason::CancellingRun, format!("run {} is ended", run.id), next);
+        let decision = say.ends(Phase::Deleting, Reason::CancellingRun, message, next);
         return Decision { actions: vec![cancel], ..decision };
     }
     let mut actions = Vec::new();
@@ -40,12 +47,9 @@ pub(super) fn decide(facts: &Facts) -> Decision {
     if matches!(facts.secret, SecretFact::Ours { .. }) {
         actions.push(Action::DeleteKubeconfigSecret);
     }
-    if let (Some(run), RunSeen::Finished(_)) = (&facts.run, &facts.seen) {
-        actions.push(Action::ForgetRun { id: run.id.clone() });
-    }
     if actions.is_empty() {
         let decision = say.ends(Phase::Deleting, Reason::Released, "", Next::AwaitChange);
-        return Decision { actions: vec![Action::RemoveFinalizer], ..decision };
+        return Decision { actions: vec![Action::ForgetRuns, Action::RemoveFinalizer], ..decision };
     }
     let next = Next::After(CANCEL_POLL, Wait::Release);
     let decision = say.ends(Phase::Deleting, Reason::ReleasingHosts, format!("{count} hosts are given back"), next);

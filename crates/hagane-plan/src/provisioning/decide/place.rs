@@ -97,8 +97,14 @@ fn plan_anew(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], say: Say) -> 
     let say = say.with(Type::HostsAssigned, False, Reason::NoSuitableHosts, message.clone());
     let next = Next::After(RETRY, Wait::Hosts);
     let decision = say.ends(Phase::Waiting, Reason::NoSuitableHosts, message, next);
-    let news = facts.plan.as_ref() != Some(&plan);
-    Decision { actions: news.then(|| Action::RecordPlan(Box::new(plan))).into_iter().collect(), ..decision }
+    let mut actions = Vec::new();
+    if facts.plan.as_ref() != Some(&plan) {
+        actions.push(Action::RecordPlan(Box::new(plan)));
+    }
+    // Hosts that nothing was installed on are not kept from others while this one waits for more.
+    let idle = refs(facts.hosts.iter().filter(|host| host.claim == Claim::Ours && facts.run.is_none()));
+    actions.extend((!idle.is_empty()).then_some(Action::ReleaseHosts(idle)));
+    Decision { actions, ..decision }
 }
 
 fn names_of_unmet(short: &[String]) -> String {
@@ -174,26 +180,41 @@ fn to_store(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], result: &Plan)
     }
 }
 
-/// SSH: key, host keys, facts; then the intent of a run.
-fn reach(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Decision {
-    let key_next = Next::After(SSH_RETRY, Wait::SshKey);
-    match &facts.login {
-        Login::Present => {}
+/// Goes on where the installer is set up; else says what is missing.
+pub(super) fn no_installer(facts: &Facts, say: Say) -> Result<Say, Box<Decision>> {
+    let Some(problem) = &facts.installer_missing else { return Ok(say) };
+    let next = Next::After(RETRY, Wait::Installer);
+    Err(Box::new(say.ends(Phase::Waiting, Reason::InstallerNotReady, problem.clone(), next)))
+}
+
+/// Goes on where there is an SSH key; else says what is missing.
+pub(super) fn no_key(facts: &Facts, say: Say) -> Result<Say, Box<Decision>> {
+    let (reason, message) = match &facts.login {
+        Login::Present => return Ok(say),
         Login::Missing { secret } => {
-            let message = format!("Secret {secret} with key ssh-privatekey is not there");
-            return say.ends(Phase::Waiting, Reason::SshKeyMissing, message, key_next);
+            (Reason::SshKeyMissing, format!("Secret {secret} with key ssh-privatekey is not there"))
         }
-        Login::Invalid { secret, problem } => {
-            let message = format!("Secret {secret}: {problem}");
-            return say.ends(Phase::Waiting, Reason::SshKeyInvalid, message, key_next);
-        }
-    }
+        Login::Invalid { secret, problem } => (Reason::SshKeyInvalid, format!("Secret {secret}: {problem}")),
+    };
+    Err(Box::new(say.ends(Phase::Waiting, reason, message, Next::After(SSH_RETRY, Wait::SshKey))))
+}
+
+/// Installer, SSH key, host keys, facts; then the intent of a run.
+fn reach(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Decision {
+    let say = match no_installer(facts, say).and_then(|say| no_key(facts, say)) {
+        Ok(say) => say,
+        Err(decision) => return *decision,
+    };
     let in_plan = facts.hosts.iter().filter(|host| used.contains(host.facts.name.as_str()));
     let unpinned = refs(in_plan.clone().filter(|host| !host.pinned));
     if !unpinned.is_empty() {
-        let message = format!("asking {} for their SSH host keys", host_names(&unpinned));
-        let decision = say.does(Phase::Waiting, Reason::PinningHostKeys, message, vec![Action::PinHostKeys(unpinned)]);
-        return Decision { next: Next::After(SSH_RETRY, Wait::Ssh), ..decision };
+        let Some(failures) = &facts.scans else {
+            let message = format!("asking {} for their SSH host keys", host_names(&unpinned));
+            return say.does(Phase::Waiting, Reason::PinningHostKeys, message, vec![Action::PinHostKeys(unpinned)]);
+        };
+        let told: Vec<String> = failures.iter().map(|(host, problem)| format!("{host}: {problem}")).collect();
+        let next = Next::After(SSH_RETRY, Wait::Ssh);
+        return say.ends(Phase::Waiting, Reason::HostUnreachable, names(&told), next);
     }
     let Some(checks) = &facts.checks else {
         let say = say.with(Type::FactsDiffer, Unknown, Reason::FactsNotChecked, "");

@@ -10,9 +10,12 @@ use hagane_api::condition::ConditionStatus::{False, True, Unknown};
 use hagane_api::field::FieldError;
 
 use super::super::demands::{Wanted, roles};
-use super::super::facts::{Facts, KubeconfigFact, RunEnd, RunRecord, RunSeen, SecretFact, StartFact, StartFailure};
-use super::super::order::{order, time_limit};
+use super::super::facts::{
+    Claim, Facts, KubeconfigFact, RunEnd, RunRecord, RunSeen, SecretFact, StartFact, StartFailure,
+};
+use super::super::order::order;
 use super::super::{Action, Decision};
+use super::place::{no_installer, no_key};
 use super::say::Say;
 use crate::decision::Next;
 
@@ -44,7 +47,7 @@ enum Stage {
 pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Followed {
     let Some(run) = &facts.run else { return Followed::NothingToFollow(say) };
     let decision = match stage(facts, run) {
-        Stage::Intended if run.generation != facts.generation || wanted.is_err() => {
+        Stage::Intended if run.generation != facts.generation || wanted.is_err() || !hosts_stand(facts) => {
             return Followed::NothingToFollow(say);
         }
         Stage::Ended(end) if end != RunEnd::Succeeded && asks_anew(facts, run) => {
@@ -75,30 +78,50 @@ fn asks_anew(facts: &Facts, run: &RunRecord) -> bool {
     run.generation != facts.generation || run.retry != facts.retry
 }
 
+/// Whether every host of the stored plan is still there and ours.
+fn hosts_stand(facts: &Facts) -> bool {
+    let ours = |uid: &str| facts.hosts.iter().any(|host| host.uid == uid && host.claim == Claim::Ours);
+    facts.plan.as_ref().is_some_and(|plan| plan.assignments.iter().all(|entry| ours(&entry.host_uid)))
+}
+
+/// What is seen now comes first: it names task and status, and a run that was given up for lost may show up again. The
+/// recorded word is enough where nothing is seen.
 fn stage(facts: &Facts, run: &RunRecord) -> Stage {
-    if let Some(end) = recorded_end(run.state) {
-        // What the installer still tells names task and status; the recorded word is enough where it tells nothing.
-        return match &facts.seen {
-            RunSeen::Finished(end) => Stage::Ended(end.clone()),
-            _ => Stage::Ended(end),
-        };
-    }
-    match &facts.seen {
-        RunSeen::Running { progress } => Stage::Running(progress.clone()),
-        RunSeen::Finished(end) => Stage::Ended(end.clone()),
-        RunSeen::Unreadable(problem) => Stage::Unreadable(problem.clone()),
-        RunSeen::Absent if run.holder != facts.holder => {
-            let expired = run.age > facts.spec.as_ref().map_or(Duration::from_secs(3600), time_limit) + GRACE;
-            if expired { Stage::Ended(RunEnd::Lost) } else { Stage::HeldElsewhere }
+    // The run itself keeps its limit, so later than that nothing of it lives, wherever it was started.
+    let expired = run.age > run.limit.saturating_add(GRACE);
+    match (&facts.seen, recorded_end(run.state)) {
+        (RunSeen::Running { progress }, _) => Stage::Running(progress.clone()),
+        (RunSeen::Finished(end), _) => Stage::Ended(end.clone()),
+        (_, Some(end)) => Stage::Ended(end),
+        (RunSeen::Unreadable(_), None) if expired => Stage::Ended(RunEnd::Lost),
+        (RunSeen::Unreadable(problem), None) => Stage::Unreadable(problem.clone()),
+        (RunSeen::Absent, None) if run.holder != facts.holder => {
+            if expired {
+                Stage::Ended(RunEnd::Lost)
+            } else {
+                Stage::HeldElsewhere
+            }
         }
-        RunSeen::Absent if run.state == RunWord::Starting => Stage::Intended,
-        RunSeen::Absent => Stage::Ended(RunEnd::Lost),
+        (RunSeen::Absent, None) if run.state == RunWord::Starting => Stage::Intended,
+        (RunSeen::Absent, None) => Stage::Ended(RunEnd::Lost),
     }
 }
 
-/// Whether a run of another holder may still live.
-pub(super) fn may_live_elsewhere(facts: &Facts) -> bool {
-    facts.run.as_ref().is_some_and(|run| matches!(stage(facts, run), Stage::HeldElsewhere))
+/// Why nobody knows whether the recorded run lives.
+pub(super) enum Unseen {
+    /// Another process started it.
+    Elsewhere,
+    /// Its record cannot be read.
+    Unreadable(String),
+}
+
+/// Whether the recorded run may live unseen.
+pub(super) fn unseen(facts: &Facts) -> Option<Unseen> {
+    match stage(facts, facts.run.as_ref()?) {
+        Stage::HeldElsewhere => Some(Unseen::Elsewhere),
+        Stage::Unreadable(problem) => Some(Unseen::Unreadable(problem)),
+        Stage::Intended | Stage::Running(_) | Stage::Ended(_) => None,
+    }
 }
 
 fn recorded_end(state: RunWord) -> Option<RunEnd> {
@@ -149,6 +172,10 @@ fn start(facts: &Facts, run: &RunRecord, say: Say) -> Decision {
         }
         StartFact::NotTried => {}
     }
+    let say = match no_installer(facts, say).and_then(|say| no_key(facts, say)) {
+        Ok(say) => say,
+        Err(decision) => return *decision,
+    };
     let order = facts.spec.as_ref().ok().and_then(|spec| order(facts, spec, &run.id));
     match order {
         Some(order) => {

@@ -35,8 +35,10 @@ fn after(passes: usize) -> Facts {
 
 /// Hosts claimed and pinned, nothing checked yet.
 fn reachable() -> Facts {
-    let mut facts = after(4);
-    facts.checks = None;
+    let mut facts = after(3);
+    for host in &mut facts.hosts {
+        host.pinned = host.claim == Claim::Ours;
+    }
     assert!(facts.run.is_none() && facts.hosts.iter().filter(|host| host.pinned).count() == 3);
     facts
 }
@@ -49,6 +51,7 @@ fn with_run(state: RunWord, seen: RunSeen) -> Facts {
         holder: US.to_owned(),
         state,
         age: Duration::from_secs(5),
+        limit: Duration::from_secs(3600),
     };
     Facts { run: Some(run), seen, ..reachable() }
 }
@@ -206,6 +209,7 @@ fn situations() -> Vec<Facts> {
         short,
         after(2),
         after(3),
+        Facts { installer_missing: Some(text()), ..reachable() },
         Facts { login: Login::Missing { secret: text() }, ..reachable() },
         Facts { login: Login::Invalid { secret: text(), problem: text() }, ..reachable() },
         reachable(),

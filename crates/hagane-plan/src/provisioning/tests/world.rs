@@ -56,6 +56,8 @@ pub(super) fn facts() -> Facts {
         hosts: vec![host(1, 2, 4), host(2, 4, 8), host(3, 4, 8), host(4, 8, 16)],
         plan: None,
         login: Login::Present,
+        installer_missing: None,
+        scans: None,
         checks: None,
         run: None,
         seen: RunSeen::Absent,
@@ -84,7 +86,8 @@ impl World {
 
     fn observe(&mut self) {
         let facts = &mut self.facts;
-        (facts.checks, facts.start, facts.kubeconfig) = (None, StartFact::NotTried, KubeconfigFact::NotFetched);
+        (facts.scans, facts.checks) = (None, None);
+        (facts.start, facts.kubeconfig) = (StartFact::NotTried, KubeconfigFact::NotFetched);
         facts.seen = match facts.run.as_ref().and_then(|run| self.runs.get(&run.id)) {
             None => RunSeen::Absent,
             Some(Ok(_)) => RunSeen::Running { progress: "task 1 of 2".to_owned() },
@@ -157,6 +160,7 @@ impl World {
                 for host in &mut facts.hosts {
                     host.pinned |= hosts.iter().any(|wanted| wanted.name == host.facts.name);
                 }
+                facts.scans = Some(Vec::new());
             }
             Action::CheckFacts(hosts) => {
                 let answer = |name: &str| {
@@ -176,6 +180,7 @@ impl World {
                     holder: US.to_owned(),
                     state: RunWord::Starting,
                     age: Duration::ZERO,
+                    limit: Duration::from_secs(3600),
                 });
             }
             Action::StartInstall(order) => {
@@ -194,8 +199,9 @@ impl World {
             Action::FetchKubeconfig { .. } => facts.kubeconfig = KubeconfigFact::Answers,
             Action::StoreKubeconfig { run } => facts.secret = SecretFact::Ours { run: Some(run.clone()) },
             Action::DeleteKubeconfigSecret => facts.secret = SecretFact::Absent,
-            Action::ForgetRun { id } => {
-                self.runs.remove(id);
+            Action::ForgetRuns => {
+                assert!(self.runs.values().all(Result::is_err), "a run that lives is forgotten");
+                self.runs.clear();
             }
         }
     }
@@ -221,7 +227,7 @@ impl World {
 
     pub(super) fn is_clean(&self) -> bool {
         let unclaimed = self.facts.hosts.iter().all(|host| host.claim != Claim::Ours);
-        unclaimed && self.facts.secret == SecretFact::Absent && self.runs.values().all(Result::is_err)
+        unclaimed && self.facts.secret == SecretFact::Absent && self.runs.is_empty()
     }
 }
 
