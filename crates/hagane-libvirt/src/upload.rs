@@ -33,6 +33,18 @@ pub(crate) enum Base {
     Uploading(Progress),
 }
 
+/// Why there is no base volume.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BaseError {
+    #[error("the image could not be brought into the storage pool")]
+    Rpc(#[from] RpcError),
+    /// Uploading once more would only add another such volume.
+    #[error(
+        "base volume {volume:?} has {capacity} bytes instead of {expected}: it was changed; remove it and {volume}.ok"
+    )]
+    WrongSize { volume: String, capacity: u64, expected: u64 },
+}
+
 /// Uploads of this program.
 #[derive(Debug)]
 pub(crate) struct Uploads {
@@ -77,10 +89,10 @@ impl Uploads {
         pool: &PoolRef,
         image: &LocalImage,
         uid: &str,
-    ) -> Result<Base, RpcError> {
+    ) -> Result<Base, BaseError> {
         let key = (pool.name.clone(), image.sha256.clone());
         if let Some(answer) = self.look_at_running(&key, image, uid) {
-            return answer;
+            return Ok(answer?);
         }
         if let Some(base) = complete_base(&session.connection, pool, image).await? {
             return Ok(Base::Ready(base));
@@ -209,7 +221,7 @@ async fn complete_base(
     connection: &Connection,
     pool: &PoolRef,
     image: &LocalImage,
-) -> Result<Option<VolumeRef>, RpcError> {
+) -> Result<Option<VolumeRef>, BaseError> {
     let volumes = connection.volumes(pool).await?;
     let all: BTreeSet<&str> = volumes.iter().map(|volume| volume.name.as_str()).collect();
     let prefix = names::base_prefix(&image.sha256);
@@ -226,7 +238,8 @@ async fn complete_base(
         if plausible.contains(&facts.capacity.next_multiple_of(512)) {
             return Ok(Some(volume.clone()));
         }
-        tracing::warn!(volume = %volume.name, capacity = facts.capacity, "a base volume has another size than its image and is not used");
+        let (volume, expected) = (volume.name.clone(), image.virtual_size.0);
+        return Err(BaseError::WrongSize { volume, capacity: facts.capacity, expected });
     }
     Ok(None)
 }

@@ -12,14 +12,15 @@ use super::scope::{Found, OwnDomain, Scope};
 use super::volumes::SeedContent;
 use crate::names;
 use crate::rpc::{DomainRef, RpcError, VolumeRef, code, found};
-use crate::upload::Base;
+use crate::seed::{SeedError, USER_DATA_MAX, seed_image};
+use crate::upload::{Base, BaseError};
 use crate::xml::domain::{DomainSpec, Owner, domain_xml};
 use crate::xml::host::HostProfile;
 
 impl Scope<'_> {
     pub(super) async fn create(&self, request: &CreateMachine) -> Result<Creation, ActuatorError> {
         match self.find_domain(&request.key).await? {
-            Found::Own(own) => return self.run(&request.key, own).await.map(Creation::Running),
+            Found::Own(own) => return self.run(&request.key, *own).await.map(Creation::Running),
             Found::Stranger { name, owner } => {
                 return Err(ActuatorError::NameTaken { kind: "domain", name, found: owner });
             }
@@ -39,7 +40,11 @@ impl Scope<'_> {
         let base = match self.actuator.uploads.ensure(&self.session, &pool, &request.image, &request.key.uid).await {
             Ok(Base::Ready(base)) => base,
             Ok(Base::Uploading(progress)) => return Ok(Creation::Preparing(progress)),
-            Err(error) => return Err(self.failed("upload the image into the storage pool")(error)),
+            Err(BaseError::Rpc(error)) => return Err(self.failed("upload the image into the storage pool")(error)),
+            Err(error) => {
+                let operation = "use the image in the storage pool".to_owned();
+                return Err(ActuatorError::Failed { operation, source: Box::new(error) });
+            }
         };
         if let Some(reservation) = reservation {
             self.reserve(&network, &reservation).await?;
@@ -168,8 +173,13 @@ impl Scope<'_> {
 impl SeedContent {
     fn prepare(key: &MachineKey, seed: &Seed) -> Result<Self, ActuatorError> {
         match seed {
-            Seed::Files(files) => match crate::seed::seed_image(files) {
+            Seed::Files(files) => match seed_image(files) {
                 Ok(image) => Ok(Self::Bytes(image.into())),
+                Err(SeedError::TooLarge { size }) => Err(ActuatorError::Invalid {
+                    field: "userDataURI",
+                    value: format!("user-data of {size} bytes"),
+                    allowed: format!("at most {USER_DATA_MAX} bytes"),
+                }),
                 Err(error) => Err(ActuatorError::Failed {
                     operation: format!("make the seed of machine {:?}", key.name),
                     source: Box::new(error),

@@ -24,7 +24,7 @@ impl Scope<'_> {
             let deleted = found(self.session.connection.delete_volume(&volume).await, code::NO_STORAGE_VOL);
             deleted.map_err(self.failed(&format!("remove volume {:?}", volume.name)))?;
         }
-        self.release_leases(key, own.as_ref()).await?;
+        self.release_leases(key, own.as_deref()).await?;
         for (network, reservation) in self.own_reservations(key).await? {
             self.release(&network, &reservation).await?;
         }

@@ -31,7 +31,7 @@ pub(super) struct OwnDomain {
 #[derive(Debug)]
 pub(super) enum Found {
     Nothing,
-    Own(OwnDomain),
+    Own(Box<OwnDomain>),
     /// A domain with the UUID and another owner or none.
     Stranger {
         name: String,
@@ -78,7 +78,9 @@ impl Scope<'_> {
         };
         let Some(facts) = self.domain_facts(&domain).await? else { return Ok(Found::Nothing) };
         match &facts.owner {
-            Some(owner) if owner.uid == key.uid => Ok(Found::Own(OwnDomain { domain, owner: owner.clone(), facts })),
+            Some(owner) if owner.uid == key.uid => {
+                Ok(Found::Own(Box::new(OwnDomain { domain, owner: owner.clone(), facts })))
+            }
             owner => Ok(Found::Stranger { name: domain.name, owner: owner.as_ref().map(|owner| owner.uid.clone()) }),
         }
     }

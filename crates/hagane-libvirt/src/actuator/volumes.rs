@@ -23,8 +23,7 @@ const BLANK_MAX: u64 = 8 << 20;
 /// Root disks and seeds may hold secrets; the hypervisor opens them for the guest.
 const PRIVATE: &str = "0600";
 
-/// What a seed volume is filled with.
-#[derive(Debug)]
+/// What a seed volume is filled with. It may hold secrets, so it cannot be printed.
 pub(super) enum SeedContent {
     Bytes(Bytes),
     File { path: std::path::PathBuf, size: u64 },

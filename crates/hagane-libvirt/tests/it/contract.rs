@@ -1,7 +1,8 @@
 //! The contract on libvirt's in-memory hypervisor.
 
 use hagane_libvirt::rpc::Connection;
-use hagane_testkit::contract::actuator::obeys_the_contract;
+use hagane_ports::Removal;
+use hagane_testkit::contract::actuator::{World, create, delete, obeys_the_contract, request};
 
 use crate::daemon::Daemon;
 use crate::world::VirshWorld;
@@ -28,4 +29,21 @@ async fn obeys_the_contract_in_memory() {
     let Some(daemon) = Daemon::start("obeys_the_contract_in_memory") else { return };
     let (world, _keeper) = memory_world(&daemon).await;
     obeys_the_contract(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn volumes_in_a_stopped_pool_are_waited_for_not_forgotten() {
+    let Some(daemon) = Daemon::start("volumes_in_a_stopped_pool_are_waited_for_not_forgotten") else { return };
+    let (world, _keeper) = memory_world(&daemon).await;
+    let actuator = world.actuator().await;
+    let before = world.resources().await;
+    let request = request(&world, "hidden");
+    create(&*actuator, &request).await.expect("a machine can be made");
+    world.set_pool_active(false).await;
+    let removal = actuator.delete(&request.key).await.expect("delete answers");
+    let Removal::Pending(wait) = removal else { unreachable!("expected a wait, got {removal:?}") };
+    assert!(wait.contains("hg-pool") && wait.contains("inactive"), "{wait}");
+    world.set_pool_active(true).await;
+    delete(&*actuator, &request.key).await;
+    assert_eq!(world.resources().await, before, "nothing is left");
 }

@@ -10,6 +10,7 @@
 
 mod boot;
 mod contract;
+mod cuts;
 mod daemon;
 mod faults;
 mod figures;
