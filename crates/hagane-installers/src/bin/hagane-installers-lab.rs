@@ -85,7 +85,7 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
             roles: roles.split(',').map(role).collect(),
         });
     }
-    let ansible = ensure_ansible()?;
+    let ansible = std::env::var_os("HAGANE_ANSIBLE_PLAYBOOK").map_or_else(ensure_ansible, |path| Ok(path.into()))?;
     let payload = payload::directory(&python::default_cache());
     let request = InstallRequest {
         run_id: id.to_owned(),

@@ -109,11 +109,13 @@ impl Bed {
 impl Drop for Bed {
     fn drop(&mut self) {
         // A test that failed half way leaves no process behind.
-        if let Ok(text) = fs::read_to_string(self.run_directory().join("intent.json"))
-            && let Ok(intent) = serde_json::from_str::<Value>(&text)
-            && let Some(marker) = intent["marker"].as_str()
-        {
-            hagane_installers::run::process::end_marked(marker, Duration::ZERO);
+        for run in fs::read_dir(&self.options.runs).into_iter().flatten().flatten() {
+            if let Ok(text) = fs::read_to_string(run.path().join("intent.json"))
+                && let Ok(intent) = serde_json::from_str::<Value>(&text)
+                && let Some(marker) = intent["marker"].as_str()
+            {
+                hagane_installers::run::process::end_marked(marker, Duration::ZERO);
+            }
         }
     }
 }
