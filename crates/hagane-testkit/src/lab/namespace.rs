@@ -1,7 +1,7 @@
 //! The lab's network and mount namespaces: a sleeping process holds them, everything else enters them.
 //!
 //! In the mount namespace /run is the lab's own, and /etc, /var/lib, /var/log and /var/cache are covered by writable layers of
-//! the lab: programs inside find the machine's files and may change them without the machine seeing any of it.
+//! the lab (and the maker's home too, where it is closed to others): programs inside find the machine's files and may change them without the machine seeing any of it.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -69,17 +69,24 @@ impl Namespace {
         self.run(["mount", "-t", "tmpfs", "-o", "mode=0755", "hagane-lab", "/run"])?;
         self.run(["mkdir", "-p", "/run/lock", "/run/libvirt", "/run/systemd/nspawn", "/run/lab"])?;
         for covered in COVERED {
-            let layer = layer(directory, covered);
-            let work = directory.join("work").join(covered.trim_start_matches('/').replace('/', "-"));
-            for made in [&layer, &work] {
-                fs::create_dir_all(made).with_context(|| format!("make {}", made.display()))?;
-            }
-            let open = fs::Permissions::from_mode(0o755);
-            fs::set_permissions(&layer, open).with_context(|| format!("open {} for reading", layer.display()))?;
-            let options = format!("lowerdir={covered},upperdir={},workdir={}", layer.display(), work.display());
-            self.run(["mount", "-t", "overlay", "-o", &options, "hagane-lab", covered])?;
+            self.cover_one(directory, covered, 0o755)?;
+        }
+        if let Some(home) = closed_home() {
+            self.cover_one(directory, &home, 0o711)?;
         }
         Ok(())
+    }
+
+    fn cover_one(&self, directory: &Path, covered: &str, mode: u32) -> Result<()> {
+        let layer = layer(directory, covered);
+        let work = directory.join("work").join(covered.trim_start_matches('/').replace('/', "-"));
+        for made in [&layer, &work] {
+            fs::create_dir_all(made).with_context(|| format!("make {}", made.display()))?;
+        }
+        let open = fs::Permissions::from_mode(mode);
+        fs::set_permissions(&layer, open).with_context(|| format!("open {} for reading", layer.display()))?;
+        let options = format!("lowerdir={covered},upperdir={},workdir={}", layer.display(), work.display());
+        self.run(["mount", "-t", "overlay", "-o", &options, "hagane-lab", covered]).map(|_| ())
     }
 
     /// Argument vector that runs a program inside the lab and in the control group `child`.
@@ -107,6 +114,14 @@ impl Namespace {
     pub fn network_file(&self) -> PathBuf {
         format!("/proc/{}/ns/net", self.holder.pid).into()
     }
+}
+
+/// The maker's home where only its owner can pass through it: caches lie below it, and the lab's unprivileged user must
+/// get there.
+fn closed_home() -> Option<String> {
+    let home = std::env::var("HOME").ok().filter(|home| home.len() > 1 && home.starts_with('/'))?;
+    let mode = fs::metadata(&home).ok()?.permissions().mode();
+    (mode & 0o001 == 0).then(|| home.trim_end_matches('/').to_owned())
 }
 
 /// Where the lab's own layer over a covered directory lies; files put there are seen inside.
