@@ -84,7 +84,7 @@ impl<'p> Network<'p> {
         Self { problem, lanes: built, hub_start, words, signature, user, steals, tiers, base }
     }
 
-    pub(super) fn hub(&self) -> usize {
+    fn hub(&self) -> usize {
         self.lanes.len()
     }
 
@@ -233,7 +233,7 @@ impl<'p> Network<'p> {
     }
 
     /// Cost of one more master in a lane of the hub.
-    pub(super) fn next_step(&self, lane: usize) -> i128 {
+    fn next_step(&self, lane: usize) -> i128 {
         self.step(self.masters_in(lane))
     }
 

@@ -6,7 +6,7 @@ use super::facts::HostFacts;
 use super::network::Network;
 use super::report::{Plan, Violation, report};
 use super::settle::settle;
-use super::spread::{Setup, best};
+use super::spread::Setup;
 
 /// Chooses a host for every demand that is not recorded, by the goals of the module [`super`].
 ///
@@ -29,8 +29,9 @@ pub fn plan_roles(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded]
         })
         .collect();
     let setup = Setup::new(&problem, &met);
-    let spread = setup.spreads.then(|| best(&problem, &setup, None)).flatten().map(|(_, value)| value.domains);
-    let chosen = settle(&problem, setup, &served);
+    let spreads = setup.spreads;
+    let (chosen, domains) = settle(&problem, setup, &served);
+    let spread = domains.filter(|_| spreads);
     report(&problem, recorded, &chosen, &violations, spread)
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
+use std::ops::ControlFlow;
 
 use serde::{Serialize, Serializer};
 
-use super::candidates::Problem;
+use super::candidates::{Problem, Shape};
 use super::demand::{Demand, NodeRole, Recorded};
 use super::facts::{Availability, HostFacts};
-use super::fit::{Lack, fits, lacks};
+use super::fit::{Lack, examine, fits, lacks};
 
 /// Most names listed in a text.
 const NAMES_MAX: usize = 8;
@@ -238,21 +239,22 @@ fn against(problem: &Problem<'_>, host: &HostFacts) -> Vec<String> {
     if host.available != Availability::Free {
         return vec![unavailable(&host.available)];
     }
-    let mut fewest: Option<(&Demand, Vec<Lack<'_>>)> = None;
-    for shape in &problem.shapes {
-        let Some(first) = shape.members.first() else { continue };
-        let lacks = lacks(host, shape.needs);
-        if lacks.is_empty() {
-            return vec!["not needed: hosts of a lower rank serve the nodes it fits".to_owned()];
-        }
-        if fewest.as_ref().is_none_or(|(_, least)| lacks.len() < least.len()) {
-            fewest = Some((&problem.demands[*first], lacks));
-        }
+    if problem.shapes.iter().any(|shape| fits(host, shape.needs)) {
+        return vec!["not needed: hosts of a lower rank serve the nodes it fits".to_owned()];
     }
-    match fewest {
-        Some((demand, lacks)) => lacks.iter().map(|lack| format!("for {}: {lack}", demand.node)).collect(),
-        None => vec!["not needed: no node is without a host".to_owned()],
-    }
+    let count = |shape: &&Shape<'_>| {
+        let mut count = 0_usize;
+        let _ = examine(host, shape.needs, |_| {
+            count += 1;
+            ControlFlow::<()>::Continue(())
+        });
+        count
+    };
+    let Some(nearest) = problem.shapes.iter().min_by_key(count) else {
+        return vec!["not needed: no node is without a host".to_owned()];
+    };
+    let node = nearest.members.first().map_or("", |first| problem.demands[*first].node.as_str());
+    lacks(host, nearest.needs).iter().map(|lack| format!("for {node}: {lack}")).collect()
 }
 
 fn unsatisfied(problem: &Problem<'_>, violations: &[Violation], taken: &HashSet<&str>) -> Vec<Unsatisfied> {
@@ -302,9 +304,7 @@ fn nearest(problem: &Problem<'_>, shape: usize, taken: &HashSet<&str>) -> Option
     }
     let (_, host) = best?;
     let mut reasons: Vec<String> = lacks(host, needs).iter().map(ToString::to_string).collect();
-    if !fits(host, needs) || host.available != Availability::Free {
-        reasons.extend((host.available != Availability::Free).then(|| unavailable(&host.available)));
-    }
+    reasons.extend((host.available != Availability::Free).then(|| unavailable(&host.available)));
     Some(Nearest { host: host.name.clone(), lacks: reasons })
 }
 

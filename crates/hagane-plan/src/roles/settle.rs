@@ -6,11 +6,14 @@ use super::candidates::Problem;
 use super::network::{Network, Paths};
 use super::spread::{Setup, best, solve};
 
-/// The host of every met demand, by demand, as pool numbers. `demands` are those met, in order of priority.
-pub(super) fn settle(problem: &Problem<'_>, setup: Setup, demands: &[usize]) -> HashMap<usize, u32> {
+/// The host of every met demand, by demand, as pool numbers, and the number of failure domains with masters. `demands`
+/// are those met, in order of priority.
+pub(super) fn settle(problem: &Problem<'_>, setup: Setup, demands: &[usize]) -> (HashMap<usize, u32>, Option<u32>) {
     let mut chosen = HashMap::new();
+    let mut domains = None;
     let (setup, rest) = settle_by_trial(problem, setup, demands, &mut chosen);
-    if let Some((mut network, _)) = solve(problem, &setup) {
+    if let Some((mut network, value)) = solve(problem, &setup) {
+        domains = Some(value.domains);
         for demand in rest {
             let shape = problem.shape_of[*demand];
             let host = if problem.shapes[shape].master {
@@ -23,7 +26,7 @@ pub(super) fn settle(problem: &Problem<'_>, setup: Setup, demands: &[usize]) -> 
             }
         }
     }
-    chosen
+    (chosen, domains)
 }
 
 /// While masters of several shapes have their failure domains open: tries hosts one by one.
@@ -33,6 +36,9 @@ fn settle_by_trial<'d>(
     mut demands: &'d [usize],
     chosen: &mut HashMap<usize, u32>,
 ) -> (Setup, &'d [usize]) {
+    if setup.open_shapes(problem).len() <= 1 {
+        return (setup, demands);
+    }
     let Some((_, target)) = best(problem, &setup, None) else { return (setup, demands) };
     while let Some((demand, rest)) = demands.split_first() {
         if setup.open_shapes(problem).len() <= 1 {
@@ -69,25 +75,16 @@ fn settle_master(problem: &Problem<'_>, network: &mut Network<'_>, shape: usize)
         if user == Some(lane) {
             return Some(take(network, host, in_hub.then_some(domain)));
         }
+        // The unit that held the host finds another one, until a unit of the shape gives its own back: in the same lane, or
+        // through the hub in another failure domain.
         let start = user.unwrap_or(network.sink());
         let price = if user.is_none() { network.rank(host) } else { 0 };
-        let hub = network.hub();
-        let step = network.next_step(lane);
         let found = paths.entry(start).or_insert_with(|| network.paths(start, true));
-        let ends = |end: usize, extra: i128| {
-            let cost = found.cost[end];
-            cost != i128::MAX && cost + price + extra == 0
-        };
-        // A unit of the lane gives its host back, or another unit of the shape in another domain does.
-        let end = if ends(lane, 0) {
-            lane
-        } else if in_hub && ends(hub, step) {
-            hub
-        } else {
+        if found.cost[lane].checked_add(price) != Some(0) {
             continue;
-        };
+        }
         let host = take(network, host, in_hub.then_some(domain));
-        network.walk(found, start, end);
+        network.walk(found, start, lane);
         return Some(host);
     }
     None

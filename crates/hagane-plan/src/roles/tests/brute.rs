@@ -53,9 +53,13 @@ impl Search<'_> {
                 taken[host] = false;
             }
         }
-        choice.push(None);
-        self.go(choice, taken);
-        choice.pop();
+        // Goal 2 first: what cannot meet as many demands any more need not be looked at.
+        let met = choice.iter().flatten().count() + self.order.len() - choice.len() - 1;
+        if self.best.as_ref().is_none_or(|(best, _)| met >= best.0) {
+            choice.push(None);
+            self.go(choice, taken);
+            choice.pop();
+        }
     }
 
     fn score(&self, choice: &[Option<usize>]) -> Score {

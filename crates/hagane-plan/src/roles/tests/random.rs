@@ -64,6 +64,35 @@ fn case(
     })
 }
 
+/// Easy masters in few, unequal failure domains: the spread decides nearly everything.
+fn crowded() -> impl Strategy<Value = (Vec<HostFacts>, Vec<Demand>, Vec<Recorded>)> {
+    let hosts = prop::collection::vec((1..5_u64, 0..8_usize), 5..=7);
+    let needs = prop::collection::vec(1..3_u64, 2);
+    (hosts, needs, prop::collection::vec(any::<bool>(), 3..=5), 0..=1_usize).prop_map(
+        |(hosts, needs, masters, workers)| {
+            let racks = ["a", "a", "a", "a", "b", "b", "c", "d"];
+            let host = |(number, (gib, rack)): (usize, &(u64, usize))| HostFacts {
+                name: format!("host-{number}"),
+                memory: Some(MemoryMib(gib * 1024)),
+                failure_domain: racks.get(*rack).map(|rack| (*rack).to_owned()),
+                ..HostFacts::default()
+            };
+            let demand = |number: usize, role: NodeRole, gib: u64| Demand {
+                node: format!("node-{number}"),
+                roles: vec![role],
+                needs: Needs { memory: ByteSize(gib * GIB), ..Needs::default() },
+            };
+            let mut demands: Vec<Demand> = masters
+                .iter()
+                .enumerate()
+                .map(|(number, other)| demand(number, NodeRole::Master, needs[usize::from(*other && workers == 0)]))
+                .collect();
+            demands.extend((0..workers).map(|_| demand(9, NodeRole::Worker, needs[1])));
+            (hosts.iter().enumerate().map(host).collect(), demands, Vec::new())
+        },
+    )
+}
+
 fn agree(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded]) -> Result<(), TestCaseError> {
     let plan = plan_roles(hosts, demands, recorded);
     let new = plan.assignments.iter().skip(recorded.len());
@@ -87,7 +116,12 @@ fn lost(hosts: &[HostFacts], recorded: &[Recorded]) -> usize {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(4000))]
+    #![proptest_config(ProptestConfig::with_cases(3000))]
+
+    #[test]
+    fn agrees_with_brute_force_on_crowded_racks((hosts, demands, recorded) in crowded()) {
+        agree(&hosts, &demands, &recorded)?;
+    }
 
     #[test]
     fn agrees_with_brute_force_on_masters_and_workers((hosts, demands, recorded) in case(4, 6, 5)) {
