@@ -21,9 +21,7 @@ pub(crate) fn body(context: &Context) -> ApiResult<(Value, Vec<String>)> {
 /// Reads a body; answers also the fields that are given more than once.
 pub(crate) fn parse(bytes: &[u8], r#type: BodyType) -> ApiResult<(Value, Vec<String>)> {
     match r#type {
-        BodyType::Json => {
-            strict::json(bytes).map_err(unreadable)
-        }
+        BodyType::Json => strict::json(bytes).map_err(unreadable),
         BodyType::Yaml => {
             let text = std::str::from_utf8(bytes).map_err(unreadable)?;
             strict::yaml(text).map_err(unreadable)
@@ -58,7 +56,9 @@ pub(crate) fn accept(context: &Context, object: &mut Value, mut problems: Vec<St
         if !texts.is_empty() {
             let (kind, version) = (&endpoint.resource.kind, &endpoint.version().name);
             let why = texts.join(", ");
-            return Err(ApiError::bad_request(format!("{kind} in version \"{version}\" cannot be handled as a {kind}: {why}")));
+            return Err(ApiError::bad_request(format!(
+                "{kind} in version \"{version}\" cannot be handled as a {kind}: {why}"
+            )));
         }
     }
     to_stored_form(endpoint, object);

@@ -72,7 +72,9 @@ fn conflict(registry: &Registry, definition: &Value) -> Option<(&'static str, St
     let (group, plural) = names(definition);
     let others: Vec<_> = registry.rows().iter().filter(|row| row.group == group && row.plural != plural).collect();
     let taken = |word: &str| {
-        others.iter().any(|row| row.plural == word || row.singular == word || row.short_names.iter().any(|short| short == word))
+        others
+            .iter()
+            .any(|row| row.plural == word || row.singular == word || row.short_names.iter().any(|short| short == word))
     };
     let kind_taken = |word: &str| others.iter().any(|row| row.kind == word || row.list_kind == word);
     let name = |field: &str| text(definition, &["spec", "names", field]);
@@ -102,12 +104,22 @@ fn write_status(core: &Core, registry: &Registry, definition: &mut Value) {
     let established = is_condition(definition, "Established", "True");
     let names = definition.pointer("/spec/names").cloned().unwrap_or_else(|| json!({}));
     let stored = definition.pointer("/spec/versions").and_then(Value::as_array).and_then(|versions| {
-        versions.iter().find(|version| version.get("storage") == Some(&Value::Bool(true))).map(|version| text(version, &["name"]).to_owned())
+        versions
+            .iter()
+            .find(|version| version.get("storage") == Some(&Value::Bool(true)))
+            .map(|version| text(version, &["name"]).to_owned())
     });
     match &conflict {
         None => {
             set_condition(definition, "NamesAccepted", "True", "NoConflicts", "no conflicts found", &now);
-            set_condition(definition, "Established", "True", "InitialNamesAccepted", "the initial names have been accepted", &now);
+            set_condition(
+                definition,
+                "Established",
+                "True",
+                "InitialNamesAccepted",
+                "the initial names have been accepted",
+                &now,
+            );
         }
         Some((reason, message)) => {
             set_condition(definition, "NamesAccepted", "False", reason, message, &now);
@@ -132,17 +144,25 @@ fn write_status(core: &Core, registry: &Registry, definition: &mut Value) {
 
 fn is_condition(definition: &Value, r#type: &str, status: &str) -> bool {
     let conditions = definition.pointer("/status/conditions").and_then(Value::as_array);
-    conditions.into_iter().flatten().any(|condition| text(condition, &["type"]) == r#type && text(condition, &["status"]) == status)
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| text(condition, &["type"]) == r#type && text(condition, &["status"]) == status)
 }
 
 /// Sets a condition; its time moves only when its status changes.
 pub(crate) fn set_condition(object: &mut Value, r#type: &str, status: &str, reason: &str, message: &str, now: &str) {
     let conditions = map_at(object, "status").entry("conditions").or_insert_with(|| json!([]));
     let Some(conditions) = conditions.as_array_mut() else { return };
-    let fresh = json!({"type": r#type, "status": status, "lastTransitionTime": now, "reason": reason, "message": message});
+    let fresh =
+        json!({"type": r#type, "status": status, "lastTransitionTime": now, "reason": reason, "message": message});
     match conditions.iter_mut().find(|condition| text(condition, &["type"]) == r#type) {
         Some(condition) => {
-            let since = if text(condition, &["status"]) == status { condition.get("lastTransitionTime").cloned() } else { None };
+            let since = if text(condition, &["status"]) == status {
+                condition.get("lastTransitionTime").cloned()
+            } else {
+                None
+            };
             *condition = fresh;
             if let (Some(since), Some(fields)) = (since, condition.as_object_mut()) {
                 fields.insert("lastTransitionTime".to_owned(), since);
@@ -177,7 +197,8 @@ pub(crate) fn serve(registry: &mut Registry, definition: &Value, revision: u64) 
     }
     let mut row = from_definition(definition, revision);
     if let Some(before) = registry.find(&row.group, &row.plural) {
-        let unchanged = before.definition_uid == row.definition_uid && before.definition_generation == row.definition_generation;
+        let unchanged =
+            before.definition_uid == row.definition_uid && before.definition_generation == row.definition_generation;
         if unchanged && before.terminating == row.terminating {
             return false;
         }

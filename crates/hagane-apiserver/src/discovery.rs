@@ -22,7 +22,8 @@ pub(crate) fn core_versions(registry: &Registry, headers: &HeaderMap) -> ApiResu
 /// `/apis`
 pub(crate) fn groups(registry: &Registry, headers: &HeaderMap) -> ApiResult<Answer> {
     let plain = || {
-        let groups: Vec<Value> = named_groups(registry).map(|(group, versions)| group_value(&group, &versions)).collect();
+        let groups: Vec<Value> =
+            named_groups(registry).map(|(group, versions)| group_value(&group, &versions)).collect();
         json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
     };
     answer(registry, headers, false, plain)
@@ -72,12 +73,14 @@ pub(crate) fn group(registry: &Registry, headers: &HeaderMap, name: &str) -> Api
 /// `/api/v1` and `/apis/<group>/<version>`
 pub(crate) fn resources(registry: &Registry, headers: &HeaderMap, group: &str, version: &str) -> ApiResult<Answer> {
     let encoding = form(headers, false)?.encoding;
-    let list: Vec<Value> = rows(registry, group, version).flat_map(|(row, version)| resource_values(row, version)).collect();
+    let list: Vec<Value> =
+        rows(registry, group, version).flat_map(|(row, version)| resource_values(row, version)).collect();
     if list.is_empty() {
         return Err(ApiError::no_such_resource());
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let value = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list});
+    let value =
+        json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": list});
     render::value(StatusCode::OK, &value, encoding)
 }
 
@@ -85,10 +88,16 @@ fn named_groups(registry: &Registry) -> impl Iterator<Item = (String, Vec<String
     registry.groups().into_iter().filter(|(group, _)| !group.is_empty())
 }
 
-fn rows<'a>(registry: &'a Registry, group: &'a str, version: &'a str) -> impl Iterator<Item = (&'a Resource, &'a Version)> {
-    registry.rows().iter().filter(move |row| row.group == group).filter_map(move |row| {
-        row.served().find(|served| served.name == version).map(|served| (row.as_ref(), served))
-    })
+fn rows<'a>(
+    registry: &'a Registry,
+    group: &'a str,
+    version: &'a str,
+) -> impl Iterator<Item = (&'a Resource, &'a Version)> {
+    registry
+        .rows()
+        .iter()
+        .filter(move |row| row.group == group)
+        .filter_map(move |row| row.served().find(|served| served.name == version).map(|served| (row.as_ref(), served)))
 }
 
 fn group_value(group: &str, versions: &[String]) -> Value {
@@ -141,7 +150,8 @@ fn aggregated(registry: &Registry, core: bool, api: &str) -> Value {
         .into_iter()
         .filter(|(group, _)| group.is_empty() == core)
         .map(|(group, versions)| {
-            let versions: Vec<Value> = versions.iter().map(|version| aggregated_version(registry, &group, version)).collect();
+            let versions: Vec<Value> =
+                versions.iter().map(|version| aggregated_version(registry, &group, version)).collect();
             let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
             json!({"metadata": metadata, "versions": versions})
         })
@@ -230,7 +240,8 @@ mod tests {
     fn the_newer_version_is_preferred() {
         let groups = aggregated(&Registry::new(), false, "v2");
         let items = groups["items"].as_array().expect("a list");
-        let definitions = items.iter().find(|group| group["metadata"]["name"] == "apiextensions.k8s.io").expect("served");
+        let definitions =
+            items.iter().find(|group| group["metadata"]["name"] == "apiextensions.k8s.io").expect("served");
         assert_eq!(definitions["versions"][0]["version"], "v1");
         assert_eq!(definitions["versions"][1]["version"], "v1beta1");
     }

@@ -49,7 +49,9 @@ pub(crate) fn answer(registry: &Registry, headers: &HeaderMap, path: Option<&str
     let Some(document) = documents.iter().find(|document| document.path == path) else {
         return Err(ApiError::no_such_resource());
     };
-    let hash = url::form_urlencoded::parse(query.as_bytes()).find(|(key, _)| key == "hash").map(|(_, value)| value.into_owned());
+    let hash = url::form_urlencoded::parse(query.as_bytes())
+        .find(|(key, _)| key == "hash")
+        .map(|(_, value)| value.into_owned());
     let tag = format!("\"{}\"", document.hash);
     let mut answer = if hash.as_ref().is_some_and(|hash| !hash.is_empty() && *hash != document.hash) {
         let mut moved = render::respond(StatusCode::MOVED_PERMANENTLY, Vec::new(), "application/json");

@@ -14,6 +14,12 @@ pub struct ApiError {
     pub reason: &'static str,
     /// One line for people.
     pub message: String,
+    more: Box<More>,
+}
+
+/// What most errors do not have; boxed, because results are passed around a lot.
+#[derive(Clone, Debug, Default)]
+struct More {
     details: Map<String, Value>,
     continue_token: Option<String>,
 }
@@ -30,7 +36,7 @@ pub fn qualified(name: &str, group: &str) -> String {
 impl ApiError {
     /// A failure without details.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: Map::new(), continue_token: None }
+        Self { code, reason, message: message.into(), more: Box::default() }
     }
 
     /// No such object.
@@ -56,8 +62,7 @@ impl ApiError {
     /// The object changed since the caller read it, or a precondition does not hold.
     #[must_use]
     pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
-        let message =
-            format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
+        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", qualified(resource, group));
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(group, resource, name)
     }
 
@@ -81,7 +86,7 @@ impl ApiError {
                 json!({"reason": cause.problem.cause_reason(), "message": cause.message(), "field": cause.field})
             })
             .collect();
-        error.details.insert("causes".to_owned(), Value::Array(causes));
+        error.more.details.insert("causes".to_owned(), Value::Array(causes));
         error
     }
 
@@ -119,7 +124,7 @@ impl ApiError {
         let message = format!("Too large resource version: {wanted}, current: {current}");
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", format!("Timeout: {message}"));
         let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
-        error.details.insert("causes".to_owned(), cause);
+        error.more.details.insert("causes".to_owned(), cause);
         error.retry_after(1)
     }
 
@@ -156,12 +161,9 @@ impl ApiError {
 
     /// Something of ours failed.
     pub fn internal(cause: impl std::fmt::Display) -> Self {
-        let mut error = Self::new(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "InternalError",
-            format!("Internal error occurred: {cause}"),
-        );
-        error.details.insert("causes".to_owned(), json!([{"message": cause.to_string()}]));
+        let mut error =
+            Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", format!("Internal error occurred: {cause}"));
+        error.more.details.insert("causes".to_owned(), json!([{"message": cause.to_string()}]));
         error
     }
 
@@ -175,7 +177,7 @@ impl ApiError {
     pub fn about(mut self, group: &str, kind: &str, name: &str) -> Self {
         for (key, value) in [("name", name), ("group", group), ("kind", kind)] {
             if !value.is_empty() {
-                self.details.insert(key.to_owned(), Value::String(value.to_owned()));
+                self.more.details.insert(key.to_owned(), Value::String(value.to_owned()));
             }
         }
         self
@@ -185,10 +187,10 @@ impl ApiError {
     #[must_use]
     pub fn cause(mut self, reason: &str, message: &str, field: &str) -> Self {
         let cause = json!({"reason": reason, "message": message, "field": field});
-        match self.details.get_mut("causes").and_then(Value::as_array_mut) {
+        match self.more.details.get_mut("causes").and_then(Value::as_array_mut) {
             Some(causes) => causes.push(cause),
             None => {
-                self.details.insert("causes".to_owned(), Value::Array(vec![cause]));
+                self.more.details.insert("causes".to_owned(), Value::Array(vec![cause]));
             }
         }
         self
@@ -197,27 +199,27 @@ impl ApiError {
     /// Tells the client when to try again, in seconds.
     #[must_use]
     pub fn retry_after(mut self, seconds: u32) -> Self {
-        self.details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        self.more.details.insert("retryAfterSeconds".to_owned(), seconds.into());
         self
     }
 
     /// Seconds after which the client may try again.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u64> {
-        self.details.get("retryAfterSeconds").and_then(Value::as_u64)
+        self.more.details.get("retryAfterSeconds").and_then(Value::as_u64)
     }
 
     /// Hands back a token with which the list can go on.
     #[must_use]
     pub fn with_continue(mut self, token: String) -> Self {
-        self.continue_token = Some(token);
+        self.more.continue_token = Some(token);
         self
     }
 
     /// The `Status` object.
     #[must_use]
     pub fn to_status(&self) -> Value {
-        let metadata = match &self.continue_token {
+        let metadata = match &self.more.continue_token {
             Some(token) => json!({"continue": token}),
             None => json!({}),
         };
@@ -225,8 +227,8 @@ impl ApiError {
             "kind": "Status", "apiVersion": "v1", "metadata": metadata, "status": "Failure",
             "message": self.message, "reason": self.reason, "code": self.code.as_u16(),
         });
-        if let (false, Some(fields)) = (self.details.is_empty(), status.as_object_mut()) {
-            fields.insert("details".to_owned(), Value::Object(self.details.clone()));
+        if let (false, Some(fields)) = (self.more.details.is_empty(), status.as_object_mut()) {
+            fields.insert("details".to_owned(), Value::Object(self.more.details.clone()));
         }
         status
     }

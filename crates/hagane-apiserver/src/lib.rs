@@ -10,6 +10,7 @@
 
 mod background;
 mod body;
+mod clock;
 mod context;
 mod decode;
 mod definitions;

@@ -34,7 +34,7 @@ impl ApiServer {
     pub async fn serve(&self, listener: TcpListener, tls: Arc<rustls::ServerConfig>, shutdown: CancellationToken) {
         let acceptor = TlsAcceptor::from(tls);
         let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        let graceful = Arc::new(GracefulShutdown::new());
+        let graceful = GracefulShutdown::new();
         loop {
             let place = tokio::select! {
                 () = shutdown.cancelled() => break,
@@ -62,9 +62,7 @@ impl ApiServer {
         }
         drop(listener);
         self.core().stopping.cancel();
-        if let Some(graceful) = Arc::into_inner(graceful)
-            && tokio::time::timeout(DRAIN_TIME_MAX, graceful.shutdown()).await.is_err()
-        {
+        if tokio::time::timeout(DRAIN_TIME_MAX, graceful.shutdown()).await.is_err() {
             tracing::warn!("some requests did not end in time");
         }
     }

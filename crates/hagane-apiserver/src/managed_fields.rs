@@ -100,8 +100,16 @@ fn owned_part(object: &Value) -> Value {
         fields.remove("kind");
         if let Some(metadata) = fields.get_mut("metadata").and_then(Value::as_object_mut) {
             let never = [
-                "name", "namespace", "creationTimestamp", "selfLink", "uid", "generation", "managedFields",
-                "resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds",
+                "name",
+                "namespace",
+                "creationTimestamp",
+                "selfLink",
+                "uid",
+                "generation",
+                "managedFields",
+                "resourceVersion",
+                "deletionTimestamp",
+                "deletionGracePeriodSeconds",
             ];
             metadata.retain(|key, _| !never.contains(&key.as_str()));
             if metadata.is_empty() {
@@ -221,7 +229,8 @@ mod tests {
 
     #[test]
     fn a_create_owns_everything_it_set() {
-        let mut new = json!({"kind": "X", "metadata": {"name": "n", "labels": {"a": "1"}}, "spec": {"b": {"c": 1}, "d": [1]}});
+        let mut new =
+            json!({"kind": "X", "metadata": {"name": "n", "labels": {"a": "1"}}, "spec": {"b": {"c": 1}, "d": [1]}});
         record(&mut new, None, &writer("m"));
         assert_eq!(
             fields(&new, "m"),

@@ -65,7 +65,9 @@ pub(crate) fn sanitize(object: &mut Value) -> ApiResult<Vec<String>> {
         Some(Value::Object(metadata)) => {
             check_fields(metadata, FIELDS, "metadata", &mut unknown)?;
             for empty in ["labels", "annotations", "finalizers", "ownerReferences", "managedFields"] {
-                let nothing = |value: &Value| value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty);
+                let nothing = |value: &Value| {
+                    value.as_object().is_some_and(Map::is_empty) || value.as_array().is_some_and(Vec::is_empty)
+                };
                 // An explicitly empty managedFields asks for a reset and is told apart later.
                 if empty != "managedFields" && metadata.get(empty).is_some_and(nothing) {
                     metadata.remove(empty);

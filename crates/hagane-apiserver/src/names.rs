@@ -102,9 +102,12 @@ fn owner_problems(metadata: &Value, errors: &mut Vec<FieldError>) {
     for (index, owner) in owners.into_iter().flatten().enumerate() {
         let field = |name: &str| format!("metadata.ownerReferences[{index}].{name}");
         let text = |name: &str| owner.get(name).and_then(Value::as_str).unwrap_or_default();
-        for (name, detail) in
-            [("apiVersion", "version must not be empty"), ("kind", "must not be empty"), ("name", "must not be empty"), ("uid", "must not be empty")]
-        {
+        for (name, detail) in [
+            ("apiVersion", "version must not be empty"),
+            ("kind", "must not be empty"),
+            ("name", "must not be empty"),
+            ("uid", "must not be empty"),
+        ] {
             if text(name).is_empty() {
                 errors.push(FieldError::invalid(field(name), "", detail));
             }
@@ -145,7 +148,13 @@ mod tests {
         let fields: Vec<_> = metadata_problems(&metadata).into_iter().map(|error| error.field).collect();
         assert_eq!(
             fields,
-            ["metadata.labels", "metadata.labels", "metadata.finalizers", "metadata.ownerReferences[0].uid", "metadata.ownerReferences[0].kind"]
+            [
+                "metadata.labels",
+                "metadata.labels",
+                "metadata.finalizers",
+                "metadata.ownerReferences[0].uid",
+                "metadata.ownerReferences[0].kind"
+            ]
         );
     }
 }

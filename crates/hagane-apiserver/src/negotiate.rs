@@ -84,7 +84,8 @@ fn clauses(text: &str) -> Vec<Clause<'_>> {
             let mut parts = clause.split(';').map(str::trim);
             let media = parts.next().filter(|media| !media.is_empty())?;
             let parameters: Vec<_> = parts.filter_map(|part| part.split_once('=')).collect();
-            let quality = parameters.iter().find(|(key, _)| *key == "q").and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
+            let quality =
+                parameters.iter().find(|(key, _)| *key == "q").and_then(|(_, value)| value.parse().ok()).unwrap_or(1.0);
             Some((Clause { media, parameters }, quality))
         })
         .filter(|(_, quality)| *quality > 0.0)

@@ -11,9 +11,12 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use jiff::{Timestamp, ToSpan, tz::TimeZone};
+use hagane_api::names::dns_subdomain_problem;
+use jiff::ToSpan;
+use jiff::tz::TimeZone;
 use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose, SanType,
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType,
 };
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
@@ -70,13 +73,12 @@ pub enum PkiError {
         source: rcgen::Error,
     },
     /// A name of the server is neither a DNS name nor an address.
-    #[error("{name:?} cannot be a name of the server")]
+    #[error("{name:?} cannot be a name of the server: {problem}")]
     Name {
         /// The name.
         name: String,
-        /// The cause.
-        #[source]
-        source: rcgen::Error,
+        /// What is wrong with it.
+        problem: String,
     },
     /// The TLS library refuses the certificates.
     #[error("the certificates cannot be used for TLS")]
@@ -93,19 +95,31 @@ pub fn ensure(directory: &Path, names: &[String]) -> Result<Pki, PkiError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(file("make", directory))?;
     let (ca, issuer) = authority(directory)?;
     let names: BTreeSet<String> = FIXED_NAMES.iter().map(ToString::to_string).chain(names.iter().cloned()).collect();
-    let server = leaf(directory, "server", &ca, |certificate| names_of(certificate) == names, || {
-        let mut params = server_params(&names)?;
-        params.distinguished_name.push(DnType::CommonName, "hagane");
-        sign("server", params, &issuer)
-    })?;
-    let admin = leaf(directory, "admin", &ca, |_| true, || {
-        let mut params = CertificateParams::default();
-        params.distinguished_name = rcgen::DistinguishedName::new();
-        params.distinguished_name.push(DnType::OrganizationName, MASTERS);
-        params.distinguished_name.push(DnType::CommonName, ADMIN);
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
-        sign("admin", params, &issuer)
-    })?;
+    let server = leaf(
+        directory,
+        "server",
+        &ca,
+        |certificate| names_of(certificate) == names,
+        || {
+            let mut params = server_params(&names)?;
+            params.distinguished_name.push(DnType::CommonName, "hagane");
+            sign("server", params, &issuer)
+        },
+    )?;
+    let admin = leaf(
+        directory,
+        "admin",
+        &ca,
+        |_| true,
+        || {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = rcgen::DistinguishedName::new();
+            params.distinguished_name.push(DnType::OrganizationName, MASTERS);
+            params.distinguished_name.push(DnType::CommonName, ADMIN);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            sign("admin", params, &issuer)
+        },
+    )?;
     Ok(Pki { ca, server, admin })
 }
 
@@ -165,14 +179,20 @@ fn server_params(names: &BTreeSet<String>) -> Result<CertificateParams, PkiError
     for name in names {
         let san = match name.parse::<IpAddr>() {
             Ok(address) => SanType::IpAddress(address),
-            Err(_) => SanType::DnsName(
-                name.as_str().try_into().map_err(|source| PkiError::Name { name: name.clone(), source })?,
-            ),
+            Err(_) => SanType::DnsName(dns_name(name)?),
         };
         params.subject_alt_names.push(san);
     }
     params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
     Ok(params)
+}
+
+fn dns_name(name: &str) -> Result<rcgen::string::Ia5String, PkiError> {
+    let refused = |problem: String| PkiError::Name { name: name.to_owned(), problem };
+    if let Some(problem) = dns_subdomain_problem(&name.to_lowercase()) {
+        return Err(refused(problem));
+    }
+    name.try_into().map_err(|error: rcgen::Error| refused(error.to_string()))
 }
 
 fn sign(what: &'static str, mut params: CertificateParams, issuer: &Issuer<'_, KeyPair>) -> Result<Pair, PkiError> {
@@ -186,7 +206,7 @@ fn sign(what: &'static str, mut params: CertificateParams, issuer: &Issuer<'_, K
 }
 
 fn set_validity(params: &mut CertificateParams, days: i64) {
-    let today = Timestamp::now().to_zoned(TimeZone::UTC).date();
+    let today = crate::clock::now().to_zoned(TimeZone::UTC).date();
     let date = |date: jiff::civil::Date| {
         rcgen::date_time_ymd(i32::from(date.year()), date.month().unsigned_abs(), date.day().unsigned_abs())
     };
@@ -217,11 +237,14 @@ fn leaf(
 
 fn is_good(certificate: &str, key: &str, ca: &str, fits: impl Fn(&X509Certificate<'_>) -> bool) -> bool {
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).ok();
-    let (Some(certificate), Some(ca), Ok(key)) = (der(certificate), der(ca), KeyPair::from_pem(key)) else { return false };
-    let (Ok((_, certificate)), Ok((_, ca))) = (X509Certificate::from_der(&certificate), X509Certificate::from_der(&ca)) else {
+    let (Some(certificate), Some(ca), Ok(key)) = (der(certificate), der(ca), KeyPair::from_pem(key)) else {
         return false;
     };
-    let left = certificate.validity().not_after.timestamp() - Timestamp::now().as_second();
+    let (Ok((_, certificate)), Ok((_, ca))) = (X509Certificate::from_der(&certificate), X509Certificate::from_der(&ca))
+    else {
+        return false;
+    };
+    let left = certificate.validity().not_after.timestamp() - crate::clock::now().as_second();
     left > RENEW_BEFORE
         && certificate.issuer().as_raw() == ca.subject().as_raw()
         && certificate.public_key().subject_public_key.data.as_ref() == key.public_key_raw()
@@ -233,7 +256,9 @@ fn names_of(certificate: &X509Certificate<'_>) -> BTreeSet<String> {
     let text = |name: &GeneralName<'_>| match name {
         GeneralName::DNSName(name) => Some((*name).to_owned()),
         GeneralName::IPAddress(bytes) => {
-            let address = <[u8; 4]>::try_from(*bytes).map(IpAddr::from).or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            let address = <[u8; 4]>::try_from(*bytes)
+                .map(IpAddr::from)
+                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
             address.ok().map(|address| address.to_string())
         }
         _ => None,

@@ -126,7 +126,8 @@ fn field_validation(value: &str) -> ApiResult<FieldValidation> {
         "Ignore" => Ok(FieldValidation::Ignore),
         "Strict" => Ok(FieldValidation::Strict),
         other => {
-            let field = FieldError::invalid("fieldValidation", other, "supported values: \"Ignore\", \"Strict\", \"Warn\"");
+            let field =
+                FieldError::invalid("fieldValidation", other, "supported values: \"Ignore\", \"Strict\", \"Warn\"");
             Err(ApiError::unprocessable(field.to_string()))
         }
     }
@@ -168,8 +169,10 @@ mod tests {
 
     #[test]
     fn reads_what_kubectl_sends() {
-        let query = Query::parse("fieldManager=kubectl-edit&fieldValidation=Strict&limit=500&timeout=5s&labelSelector=a%3Db%2Cc")
-            .expect("valid");
+        let query = Query::parse(
+            "fieldManager=kubectl-edit&fieldValidation=Strict&limit=500&timeout=5s&labelSelector=a%3Db%2Cc",
+        )
+        .expect("valid");
         assert_eq!(query.field_manager.as_deref(), Some("kubectl-edit"));
         assert_eq!(query.field_validation, FieldValidation::Strict);
         assert_eq!((query.limit, query.timeout), (500, Some(Duration::from_secs(5))));

@@ -112,7 +112,9 @@ fn mark(core: &Core, resource: &Resource, object: &mut Value, propagation: Optio
             Propagation::Orphan => Some(ORPHAN),
         };
         let mut list: Vec<String> = finalizers(object).into_iter().map(str::to_owned).collect();
-        list.retain(|finalizer| !matches!(finalizer.as_str(), FOREGROUND | ORPHAN) || Some(finalizer.as_str()) == wanted);
+        list.retain(|finalizer| {
+            !matches!(finalizer.as_str(), FOREGROUND | ORPHAN) || Some(finalizer.as_str()) == wanted
+        });
         if let Some(wanted) = wanted.filter(|wanted| !list.iter().any(|finalizer| finalizer == wanted)) {
             list.push(wanted.to_owned());
         }
@@ -144,7 +146,12 @@ pub(crate) fn is_released(resource: &Resource, object: &Value) -> bool {
 }
 
 /// Takes an object away; answers its last state, or nothing if it changed meanwhile.
-pub(crate) async fn remove(core: &Core, resource: &Resource, entry: &Entry, mut last: Value) -> ApiResult<Option<Value>> {
+pub(crate) async fn remove(
+    core: &Core,
+    resource: &Resource,
+    entry: &Entry,
+    mut last: Value,
+) -> ApiResult<Option<Value>> {
     match core.remove(entry).await {
         Ok(revision) => {
             set_meta(&mut last, "resourceVersion", Some(revision.to_string().into()));

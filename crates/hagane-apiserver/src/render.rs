@@ -133,7 +133,7 @@ pub(crate) fn shaped(context: &Context, status: StatusCode, object: Value) -> Ap
                 metadata.insert("resourceVersion".to_owned(), version.clone());
             }
             crate::rows::table(&context.endpoint, include, &[object], metadata, beta, true)
-        },
+        }
     };
     value(status, &shown, context.form.encoding)
 }

@@ -1,6 +1,5 @@
 //! Tables for people, as requests ask for them.
 
-use jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use crate::error::{ApiError, ApiResult};
@@ -10,9 +9,8 @@ use crate::table::{self, Include, Style};
 /// Reads the query parameter `includeObject`.
 pub(crate) fn include(text: Option<&str>) -> ApiResult<Include> {
     let text = text.unwrap_or_default();
-    Include::parse(text).ok_or_else(|| {
-        ApiError::bad_request(format!("includeObject: {text:?} is none of None, Metadata and Object"))
-    })
+    Include::parse(text)
+        .ok_or_else(|| ApiError::bad_request(format!("includeObject: {text:?} is none of None, Metadata and Object")))
 }
 
 /// A table of objects; `metadata` is that of the list.
@@ -24,6 +22,6 @@ pub(crate) fn table(
     beta: bool,
     definitions: bool,
 ) -> Value {
-    let style = Style { include, beta, definitions, now: Timestamp::now() };
+    let style = Style { include, beta, definitions, now: crate::clock::now() };
     table::table(&endpoint.version().columns, objects, metadata, style)
 }

@@ -96,11 +96,13 @@ impl ApiServer {
     }
 
     async fn start(data_dir: PathBuf, options: Options, scratch: Option<PathBuf>) -> Result<Self, OpenError> {
-        let (store, registry) = tokio::task::spawn_blocking(move || load(&data_dir, options)).await.map_err(OpenError::Task)??;
+        let (store, registry) =
+            tokio::task::spawn_blocking(move || load(&data_dir, options)).await.map_err(OpenError::Task)??;
         let (changes, received) = mpsc::unbounded_channel();
         let core = Arc::new(Core::new(store, registry, changes));
         make_namespaces(&core).await?;
         tokio::spawn(background::run(Arc::clone(&core), received));
+        tokio::spawn(background::expire(Arc::clone(&core)));
         Ok(Self { inner: Arc::new(Inner { core, scratch }) })
     }
 

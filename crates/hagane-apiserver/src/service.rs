@@ -155,7 +155,11 @@ where
         return resource(core, method, *path, query, headers, body).await;
     }
     if !matches!(*method, Method::GET | Method::HEAD) {
-        return Err(if target == Target::Unknown { ApiError::no_such_resource() } else { ApiError::method_not_allowed() });
+        return Err(if target == Target::Unknown {
+            ApiError::no_such_resource()
+        } else {
+            ApiError::method_not_allowed()
+        });
     }
     let registry = core.registry();
     match target {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use hagane_store::{CommitError, Entry, Expect, Index, Key, Store, Write};
-use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
@@ -61,7 +60,7 @@ impl Core {
 
     /// The time, as metadata carries it.
     pub(crate) fn now(&self) -> String {
-        object::timestamp(Timestamp::now())
+        object::timestamp(crate::clock::now())
     }
 
     /// Stores an object in its stored form; answers the entry.
@@ -95,14 +94,18 @@ impl Core {
         let Some(entry) = self.store.get(&Key::new(NAMESPACES, "", namespace)) else {
             return Err(ApiError::not_found("", NAMESPACES, namespace));
         };
-        let terminating = serde_json::from_slice::<Value>(&entry.value).is_ok_and(|object| object::is_terminating(&object));
+        let terminating =
+            serde_json::from_slice::<Value>(&entry.value).is_ok_and(|object| object::is_terminating(&object));
         if !terminating {
             return Ok(());
         }
         let why = format!("unable to create new content in namespace {namespace} because it is being terminated");
         let message = format!("namespace {namespace} is being terminated");
-        Err(ApiError::forbidden(&resource.group, &resource.plural, name, &why)
-            .cause("NamespaceTerminating", &message, "metadata.namespace"))
+        Err(ApiError::forbidden(&resource.group, &resource.plural, name, &why).cause(
+            "NamespaceTerminating",
+            &message,
+            "metadata.namespace",
+        ))
     }
 }
 

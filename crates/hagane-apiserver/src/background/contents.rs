@@ -104,24 +104,48 @@ impl Left {
     fn write(&self, namespace: &mut Value, now: &str) {
         let well = [
             ("NamespaceDeletionDiscoveryFailure", "ResourcesDiscovered", "All resources successfully discovered"),
-            ("NamespaceDeletionGroupVersionParsingFailure", "ParsedGroupVersions", "All legacy kube types successfully parsed"),
-            ("NamespaceDeletionContentFailure", "ContentDeleted", "All content successfully deleted, may be waiting on finalization"),
+            (
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            (
+                "NamespaceDeletionContentFailure",
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization",
+            ),
         ];
         for (r#type, reason, message) in well {
             set_condition(namespace, r#type, "False", reason, message, now);
         }
         let list = |items: &mut dyn Iterator<Item = String>| items.collect::<Vec<_>>().join(", ");
         if self.resources.is_empty() {
-            set_condition(namespace, "NamespaceContentRemaining", "False", "ContentRemoved", "All content successfully removed", now);
+            set_condition(
+                namespace,
+                "NamespaceContentRemaining",
+                "False",
+                "ContentRemoved",
+                "All content successfully removed",
+                now,
+            );
         } else {
-            let items = list(&mut self.resources.iter().map(|(name, count)| format!("{name} has {count} resource instances")));
+            let items =
+                list(&mut self.resources.iter().map(|(name, count)| format!("{name} has {count} resource instances")));
             let message = format!("Some resources are remaining: {items}");
             set_condition(namespace, "NamespaceContentRemaining", "True", "SomeResourcesRemain", &message, now);
         }
         if self.finalizers.is_empty() {
-            set_condition(namespace, "NamespaceFinalizersRemaining", "False", "ContentHasNoFinalizers", "All content-preserving finalizers finished", now);
+            set_condition(
+                namespace,
+                "NamespaceFinalizersRemaining",
+                "False",
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished",
+                now,
+            );
         } else {
-            let items = list(&mut self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
+            let items =
+                list(&mut self.finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")));
             let message = format!("Some content in the namespace has finalizers remaining: {items}");
             set_condition(namespace, "NamespaceFinalizersRemaining", "True", "SomeFinalizersRemain", &message, now);
         }

@@ -3,7 +3,10 @@
 //! One task follows the changes that the server itself commits; nothing polls.
 
 mod contents;
+mod events;
 mod owners;
+
+pub(crate) use events::expire;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -82,7 +85,11 @@ fn affected(core: &Core, changes: impl Iterator<Item = Change>) -> Vec<Key> {
             Change::Touched { key } => add(key),
             Change::Gone { key, index } => {
                 core.store.by_owner(&index.uid).iter().for_each(|dependent| add(dependent.key.clone()));
-                index.owner_uids.iter().filter_map(|uid| core.store.by_uid(uid)).for_each(|owner| add(owner.key.clone()));
+                index
+                    .owner_uids
+                    .iter()
+                    .filter_map(|uid| core.store.by_uid(uid))
+                    .for_each(|owner| add(owner.key.clone()));
                 if !key.namespace.is_empty() {
                     add(Key::new(NAMESPACES, "", Arc::clone(&key.namespace)));
                 }
@@ -98,7 +105,11 @@ async fn look_at(core: &Core, key: &Key) -> ApiResult<()> {
     let Ok(object) = object::from_entry(&entry) else { return Ok(()) };
     let Some(resource) = row_of(core, key) else { return Ok(()) };
     if !is_terminating(&object) {
-        return if entry.index.owner_uids.is_empty() { Ok(()) } else { owners::check(core, &resource, &entry, &object).await };
+        return if entry.index.owner_uids.is_empty() {
+            Ok(())
+        } else {
+            owners::check(core, &resource, &entry, &object).await
+        };
     }
     let held: Vec<String> = finalizers(&object).into_iter().map(str::to_owned).collect();
     if held.iter().any(|finalizer| finalizer == ORPHAN) {

@@ -91,7 +91,8 @@ pub(super) async fn orphan_dependents(core: &Core, resource: &Resource, owner: &
     let uid = owner.index.uid.as_ref();
     for dependent in core.store.by_owner(uid) {
         let Some(row) = row_of(core, &dependent.key) else { continue };
-        edit(core, &row, &dependent.key, |object| retain_owners(object, |reference| text(reference, &["uid"]) != uid)).await?;
+        edit(core, &row, &dependent.key, |object| retain_owners(object, |reference| text(reference, &["uid"]) != uid))
+            .await?;
     }
     release(core, resource, &owner.key, ORPHAN).await
 }

@@ -17,10 +17,8 @@ impl Patch {
             .map_err(|error| ApiError::bad_request(format!("error decoding JSON patch: {error}")))?;
         if patch.0.len() > OPERATIONS_MAX {
             let mut error = ApiError::too_large(OPERATIONS_MAX);
-            error.message = format!(
-                "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}",
-                patch.0.len()
-            );
+            error.message =
+                format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}", patch.0.len());
             return Err(error);
         }
         Ok(Self(patch))

@@ -39,7 +39,11 @@ fn merge_map(fields: &mut Map<String, Value>, changes: &Map<String, Value>) -> R
     match changes.get(DIRECTIVE).map(|directive| directive.as_str().unwrap_or_default()) {
         None | Some("merge") => {}
         Some("replace") => {
-            *fields = changes.iter().filter(|(key, _)| *key != DIRECTIVE).map(|(key, value)| (key.clone(), value.clone())).collect();
+            *fields = changes
+                .iter()
+                .filter(|(key, _)| *key != DIRECTIVE)
+                .map(|(key, value)| (key.clone(), value.clone()))
+                .collect();
             return Ok(());
         }
         Some("delete") => {

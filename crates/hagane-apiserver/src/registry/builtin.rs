@@ -8,9 +8,12 @@ use super::{Conversion, Origin, Resource, Strategy, Version, builtin_schemas, de
 use crate::schema::Schema;
 use crate::table::{Columns, Definition};
 
+/// A version and the schema of its objects.
+type VersionRow = (&'static str, fn() -> Value);
+
 struct Row {
     group: &'static str,
-    versions: &'static [(&'static str, fn() -> Value)],
+    versions: &'static [VersionRow],
     kind: &'static str,
     plural: &'static str,
     short_names: &'static [&'static str],
@@ -42,8 +45,8 @@ const ROW: Row = Row {
 pub(crate) const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 /// Storage name of namespaces.
 pub(crate) const NAMESPACES: &str = "namespaces";
-// Both event groups share it.
-const EVENTS: &str = "events";
+/// Storage name of events of both groups.
+pub(crate) const EVENTS: &str = "events";
 
 static ROWS: &[Row] = &[
     Row {

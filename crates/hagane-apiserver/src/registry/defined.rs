@@ -115,7 +115,9 @@ pub(crate) fn validate_definition(definition: &Value, old: Option<&Value>) -> Ve
     check_versions(definition, &mut errors);
     check_approval(definition, &mut errors);
     if let Some(old) = old {
-        for path in [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"], &["spec", "names", "kind"]] {
+        for path in
+            [&["spec", "group"][..], &["spec", "scope"], &["spec", "names", "plural"], &["spec", "names", "kind"]]
+        {
             let (before, after) = (text(old, path), text(definition, path));
             if before != after {
                 errors.push(FieldError::invalid(path.join("."), after, "field is immutable"));
@@ -135,7 +137,11 @@ fn check_names(definition: &Value, errors: &mut Vec<FieldError>) {
     let expected = format!("{plural}.{group}");
     let name = meta(definition, "name");
     if name != expected {
-        errors.push(FieldError::invalid("metadata.name", name, format!("must be spec.names.plural+\".\"+spec.group: {expected:?}")));
+        errors.push(FieldError::invalid(
+            "metadata.name",
+            name,
+            format!("must be spec.names.plural+\".\"+spec.group: {expected:?}"),
+        ));
     }
     if !group.is_empty()
         && let Some(problem) = dns_subdomain_problem(group)
@@ -168,7 +174,11 @@ fn check_versions(definition: &Value, errors: &mut Vec<FieldError>) {
     }
     let stored = versions.iter().filter(|version| version.get("storage") == Some(&Value::Bool(true))).count();
     if stored != 1 {
-        errors.push(FieldError::invalid("spec.versions", stored, "must have exactly one version marked as storage version"));
+        errors.push(FieldError::invalid(
+            "spec.versions",
+            stored,
+            "must have exactly one version marked as storage version",
+        ));
     }
     for (index, version) in versions.iter().enumerate() {
         let field = format!("spec.versions[{index}]");
@@ -194,7 +204,8 @@ fn check_schema(version: &Value, field: &str, errors: &mut Vec<FieldError>) {
 
 fn check_approval(definition: &Value, errors: &mut Vec<FieldError>) {
     let group = text(definition, &["spec", "group"]);
-    let protected = ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
+    let protected =
+        ["k8s.io", "kubernetes.io"].iter().any(|domain| group == *domain || group.ends_with(&format!(".{domain}")));
     let approval = text(definition, &["metadata", "annotations", "api-approved.kubernetes.io"]);
     // Our own groups with that ending are served already, so a definition of one changes nothing.
     let ours = hagane_api::kinds().iter().any(|kind| kind.group == group);
@@ -226,7 +237,12 @@ fn from_beta(definition: &mut Value, version: &str) {
         _ => single.into_iter().map(|name| json!({"name": name, "served": true, "storage": true})).collect(),
     };
     for version in versions.iter_mut().filter_map(Value::as_object_mut) {
-        let shared = [("schema", &schema), ("subresources", &subresources), ("additionalPrinterColumns", &columns), ("selectableFields", &selectable)];
+        let shared = [
+            ("schema", &schema),
+            ("subresources", &subresources),
+            ("additionalPrinterColumns", &columns),
+            ("selectableFields", &selectable),
+        ];
         for (field, value) in shared {
             if let Some(value) = value {
                 version.entry(field).or_insert_with(|| value.clone());
@@ -286,15 +302,33 @@ fn to_beta(definition: &mut Value, version: &str) {
         return;
     }
     let spec = map_at(definition, "spec");
-    let first = spec.get("versions").and_then(|versions| versions.get(0)).map(|version| text(version, &["name"]).to_owned());
-    if let Some(first) = first {
-        spec.insert("version".to_owned(), first.into());
-    }
-    for version in spec.get_mut("versions").and_then(Value::as_array_mut).into_iter().flatten() {
+    let Some(Value::Array(versions)) = spec.get_mut("versions") else { return };
+    for version in versions.iter_mut() {
         if let Some(columns) = version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut) {
             columns.iter_mut().for_each(|column| rename(column, "jsonPath", "JSONPath"));
         }
     }
+    let first = versions.first().map(|version| text(version, &["name"]).to_owned());
+    let fields = ["schema", "subresources", "additionalPrinterColumns", "selectableFields"];
+    let shared: Vec<_> = fields.iter().filter_map(|field| Some((*field, take_shared(versions, field)?))).collect();
+    if let Some(first) = first {
+        spec.insert("version".to_owned(), first.into());
+    }
+    for (field, value) in shared {
+        spec.insert(if field == "schema" { "validation" } else { field }.to_owned(), value);
+    }
+}
+
+/// Takes a field out of all versions if it is the same in all of them: the older form says it once.
+fn take_shared(versions: &mut [Value], field: &str) -> Option<Value> {
+    let first = versions.first()?.get(field)?.clone();
+    if versions.iter().any(|version| version.get(field) != Some(&first)) {
+        return None;
+    }
+    for version in versions.iter_mut().filter_map(Value::as_object_mut) {
+        version.remove(field);
+    }
+    Some(first)
 }
 
 #[cfg(test)]
@@ -325,6 +359,17 @@ mod tests {
         let version = &row.versions[0];
         assert!(version.status && version.schema.raw()["x-kubernetes-preserve-unknown-fields"] == true);
         assert_eq!(version.columns.definitions()[1]["name"], "A");
+    }
+
+    #[test]
+    fn the_older_form_says_what_versions_share_once() {
+        let mut definition = beta();
+        from_beta(&mut definition, "v1beta1");
+        to_beta(&mut definition, "v1beta1");
+        let spec = &definition["spec"];
+        assert_eq!((spec["version"].as_str(), &spec["subresources"]), (Some("v1alpha1"), &json!({"status": {}})));
+        assert_eq!(spec["additionalPrinterColumns"], beta()["spec"]["additionalPrinterColumns"]);
+        assert_eq!(spec["versions"], json!([{"name": "v1alpha1", "served": true, "storage": true}]));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::openapi::Document;
 use crate::schema::Schema;
 use crate::table::Columns;
 
-pub(crate) use builtin::{DEFINITIONS, NAMESPACES, indexed_fields};
+pub(crate) use builtin::{DEFINITIONS, EVENTS, NAMESPACES, indexed_fields};
 pub(crate) use defined::from_definition;
 pub(crate) use strategies::{copy_field, name_problem};
 

@@ -30,7 +30,9 @@ impl FieldSelector {
             } else if let Some((path, value)) = term.split_once("==").or_else(|| term.split_once('=')) {
                 (path, value, false)
             } else {
-                return Err(ApiError::bad_request(format!("invalid field selector: {term:?}; can't understand {term:?}")));
+                return Err(ApiError::bad_request(format!(
+                    "invalid field selector: {term:?}; can't understand {term:?}"
+                )));
             };
             if !known(path) {
                 return Err(ApiError::bad_request(format!("field label not supported: {path}")));
@@ -106,6 +108,9 @@ mod tests {
     #[test]
     fn names_the_field_it_does_not_know() {
         let error = FieldSelector::parse("status.powerState=on", |path| path == "metadata.name").expect_err("unknown");
-        assert_eq!((error.code.as_u16(), error.message.as_str()), (400, "field label not supported: status.powerState"));
+        assert_eq!(
+            (error.code.as_u16(), error.message.as_str()),
+            (400, "field label not supported: status.powerState")
+        );
     }
 }

@@ -25,7 +25,8 @@ enum Test {
 impl LabelSelector {
     /// Reads a selector; the empty text selects everything.
     pub(crate) fn parse(text: &str) -> ApiResult<Self> {
-        let bad = |why: &str| ApiError::bad_request(format!("unable to parse requirement in labelSelector {text:?}: {why}"));
+        let bad =
+            |why: &str| ApiError::bad_request(format!("unable to parse requirement in labelSelector {text:?}: {why}"));
         let mut requirements = Vec::new();
         for term in split_terms(text).map_err(bad)? {
             requirements.push(requirement(term.trim()).map_err(|why| bad(&why))?);
@@ -47,8 +48,12 @@ impl LabelSelector {
                 Test::Absent => value.is_none(),
                 Test::In(values) => value.is_some_and(|value| values.iter().any(|wanted| wanted == value)),
                 Test::NotIn(values) => value.is_none_or(|value| values.iter().all(|unwanted| unwanted != value)),
-                Test::Greater(bound) => value.and_then(|value| value.parse().ok()).is_some_and(|value: i64| value > *bound),
-                Test::Less(bound) => value.and_then(|value| value.parse().ok()).is_some_and(|value: i64| value < *bound),
+                Test::Greater(bound) => {
+                    value.and_then(|value| value.parse().ok()).is_some_and(|value: i64| value > *bound)
+                }
+                Test::Less(bound) => {
+                    value.and_then(|value| value.parse().ok()).is_some_and(|value: i64| value < *bound)
+                }
             }
         })
     }
@@ -145,7 +150,9 @@ mod tests {
     #[test]
     fn knows_every_operator() {
         let labels = [("a", "1"), ("example.com/b", "x")];
-        for selector in ["", "a", "a=1", "a==1", "a in (1,2)", "a notin (3)", "!c", "c!=1", "a>0", "a<2", "example.com/b=x,a=1"] {
+        for selector in
+            ["", "a", "a=1", "a==1", "a in (1,2)", "a notin (3)", "!c", "c!=1", "a>0", "a<2", "example.com/b=x,a=1"]
+        {
             assert!(selects(selector, &labels), "{selector}");
         }
         for selector in ["c", "a=2", "a!=1", "a in (2)", "a notin (1,2)", "!a", "a>1", "a=1,example.com/b=y"] {

@@ -139,7 +139,11 @@ fn generated_name(base: &str) -> String {
         end -= 1;
     }
     let random = uuid::Uuid::new_v4();
-    let suffix = random.as_bytes().iter().take(SUFFIX_LENGTH).map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
+    let suffix = random
+        .as_bytes()
+        .iter()
+        .take(SUFFIX_LENGTH)
+        .map(|byte| char::from(LETTERS[usize::from(*byte) % LETTERS.len()]));
     base[..end].chars().chain(suffix).collect()
 }
 

@@ -18,7 +18,9 @@ pub(super) async fn delete(context: &Context) -> ApiResult<Answer> {
         Deleted::Gone(object) | Deleted::Shown(object) if context.resource().strategy.return_deleted => {
             show(context, object)
         }
-        Deleted::Gone(object) | Deleted::Shown(object) => render::value(StatusCode::OK, &success(context, &object), context.form.encoding),
+        Deleted::Gone(object) | Deleted::Shown(object) => {
+            render::value(StatusCode::OK, &success(context, &object), context.form.encoding)
+        }
     }
 }
 
@@ -59,12 +61,17 @@ pub(super) fn options(context: &Context) -> ApiResult<DeleteOptions> {
     };
     let kind = text("/kind")?;
     if kind.as_deref().is_some_and(|kind| kind != "DeleteOptions") {
-        return Err(ApiError::bad_request(format!("the body of a delete must be DeleteOptions, not {}", kind.unwrap_or_default())));
+        return Err(ApiError::bad_request(format!(
+            "the body of a delete must be DeleteOptions, not {}",
+            kind.unwrap_or_default()
+        )));
     }
     let orphan = match body.get("orphanDependents") {
         None | Some(Value::Null) => None,
         Some(Value::Bool(orphan)) => Some(*orphan),
-        Some(other) => return Err(ApiError::bad_request(format!("DeleteOptions: orphanDependents: {other} is not a boolean"))),
+        Some(other) => {
+            return Err(ApiError::bad_request(format!("DeleteOptions: orphanDependents: {other} is not a boolean")));
+        }
     };
     let dry_run = body.get("dryRun").and_then(Value::as_array).is_some_and(|list| !list.is_empty());
     Ok(DeleteOptions {

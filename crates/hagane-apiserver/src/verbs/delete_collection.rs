@@ -22,6 +22,11 @@ pub(super) async fn delete_collection(context: &Context) -> ApiResult<Answer> {
             Err(error) => return Err(error),
         }
     }
-    let page = Page { entries: deleted, revision: context.core.store.revision(), continue_token: selected.continue_token, remaining: None };
+    let page = Page {
+        entries: deleted,
+        revision: context.core.store.revision(),
+        continue_token: selected.continue_token,
+        remaining: None,
+    };
     list::answer(context, &page)
 }

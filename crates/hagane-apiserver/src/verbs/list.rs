@@ -93,7 +93,12 @@ fn cut(context: &Context, snapshot: &Snapshot, selection: &Selection, start: Opt
     }
 }
 
-fn take<'a>(context: &Context, entries: impl Iterator<Item = &'a Arc<Entry>>, selection: &Selection, revision: u64) -> Page {
+fn take<'a>(
+    context: &Context,
+    entries: impl Iterator<Item = &'a Arc<Entry>>,
+    selection: &Selection,
+    revision: u64,
+) -> Page {
     let limit = if context.query.limit == 0 { usize::MAX } else { context.query.limit };
     let mut page = Page { entries: Vec::new(), revision, continue_token: None, remaining: None };
     let mut entries = entries.filter(|entry| selection.matches(entry));
@@ -113,7 +118,10 @@ fn take<'a>(context: &Context, entries: impl Iterator<Item = &'a Arc<Entry>>, se
 
 fn check_version_match(query: &Query) -> ApiResult<()> {
     if query.send_initial_events.is_some() {
-        return Err(options_error(&FieldError::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list")));
+        return Err(options_error(&FieldError::forbidden(
+            "sendInitialEvents",
+            "sendInitialEvents is forbidden for list",
+        )));
     }
     let Some(wanted) = &query.resource_version_match else { return Ok(()) };
     let field = "resourceVersionMatch";
@@ -179,7 +187,8 @@ pub(super) fn answer(context: &Context, page: &Page) -> ApiResult<Answer> {
     let endpoint = &context.endpoint;
     let metadata = list_metadata(page);
     if context.form.shape == Shape::Object && context.form.encoding == Encoding::Json {
-        let head = json!({"kind": endpoint.resource.list_kind, "apiVersion": endpoint.api_version(), "metadata": metadata});
+        let head =
+            json!({"kind": endpoint.resource.list_kind, "apiVersion": endpoint.api_version(), "metadata": metadata});
         let head = head.to_string();
         let size: usize = page.entries.iter().map(|entry| entry.value.len() + 48).sum();
         let mut bytes = BytesMut::with_capacity(size + head.len() + 16);
@@ -227,7 +236,9 @@ mod tests {
 
     #[test]
     fn foreign_tokens_are_refused() {
-        for token in ["garbage", "", "e30", &URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a\u0000"}"#)] {
+        for token in
+            ["garbage", "", "e30", &URL_SAFE_NO_PAD.encode(r#"{"v":"meta.k8s.io/v1","rv":0,"start":"a\u0000"}"#)]
+        {
             let error = parse_token(token).err().expect("refused");
             assert_eq!(error.code.as_u16(), 400, "{token}");
         }

@@ -32,7 +32,10 @@ pub(crate) async fn handle(context: &Context, method: &Method) -> ApiResult<Answ
     if !has_subresource(context) {
         return Err(ApiError::no_such_resource());
     }
-    if context.resource().namespaced && context.path.namespace.is_none() && (context.path.name.is_some() || method == Method::POST) {
+    if context.resource().namespaced
+        && context.path.namespace.is_none()
+        && (context.path.name.is_some() || method == Method::POST)
+    {
         // An object of a namespaced kind has no path outside its namespace.
         return Err(ApiError::no_such_resource());
     }

@@ -83,8 +83,11 @@ impl Change {
 
     fn refused(&self, context: &Context, why: &str) -> ApiError {
         let resource = context.resource();
-        ApiError::unprocessable(format!("the server rejected our request due to an error in our request: {why}"))
-            .about(&resource.group, &resource.plural, context.name())
+        ApiError::unprocessable(format!("the server rejected our request due to an error in our request: {why}")).about(
+            &resource.group,
+            &resource.plural,
+            context.name(),
+        )
     }
 
     /// Whether the patch says which version it is for.

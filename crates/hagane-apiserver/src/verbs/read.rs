@@ -15,9 +15,9 @@ const REVISION_WAIT: Duration = Duration::from_secs(3);
 pub(crate) fn revision(text: Option<&str>) -> ApiResult<u64> {
     match text {
         None | Some("") => Ok(0),
-        Some(text) => text.parse().map_err(|_| {
-            ApiError::bad_request(format!("Invalid value: resourceVersion: {text:?} is not a number"))
-        }),
+        Some(text) => text
+            .parse()
+            .map_err(|_| ApiError::bad_request(format!("Invalid value: resourceVersion: {text:?} is not a number"))),
     }
 }
 

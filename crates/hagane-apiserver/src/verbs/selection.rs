@@ -28,7 +28,9 @@ impl Selection {
         if let (Some(name), Some(pinned)) = (&context.path.name, fields.exact_name())
             && name != pinned
         {
-            return Err(ApiError::bad_request(format!("fieldSelector metadata.name={pinned} doesn't match name {name}")));
+            return Err(ApiError::bad_request(format!(
+                "fieldSelector metadata.name={pinned} doesn't match name {name}"
+            )));
         }
         Ok(Self {
             labels: LabelSelector::parse(&context.query.label_selector)?,

@@ -22,7 +22,8 @@ pub(super) async fn update(context: &Context) -> ApiResult<Answer> {
     let version = meta(&object, "resourceVersion").to_owned();
     if version.is_empty() && !context.resource().strategy.unconditional_update && exists(context) {
         let detail = "must be specified for an update";
-        let error = FieldError { value: "0x0".to_owned(), ..FieldError::invalid("metadata.resourceVersion", 0, detail) };
+        let error =
+            FieldError { value: "0x0".to_owned(), ..FieldError::invalid("metadata.resourceVersion", 0, detail) };
         context.check(name, &[error])?;
     }
     loop {
@@ -122,8 +123,15 @@ fn isolate(context: &Context, old: &Value, new: &mut Value) -> Value {
 /// Restores what no client may change.
 fn keep_metadata(new: &mut Value, old: &Value) {
     let fields = [
-        "name", "namespace", "generateName", "uid", "creationTimestamp", "deletionTimestamp",
-        "deletionGracePeriodSeconds", "generation", "resourceVersion",
+        "name",
+        "namespace",
+        "generateName",
+        "uid",
+        "creationTimestamp",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+        "generation",
+        "resourceVersion",
     ];
     for field in fields {
         let value = old.get("metadata").and_then(|metadata| metadata.get(field)).cloned();

@@ -39,7 +39,8 @@ pub(super) async fn watch(context: &Context) -> ApiResult<Answer> {
     let initial = context.query.send_initial_events.unwrap_or(from == 0);
     let mut stream = Stream::new(context, selection, crate::rows::include(context.query.include_object.as_deref())?);
     stream.begin(context, from, initial);
-    let frames = futures::stream::unfold(stream, |mut stream| async move { stream.next().await.map(|frame| (frame, stream)) });
+    let frames =
+        futures::stream::unfold(stream, |mut stream| async move { stream.next().await.map(|frame| (frame, stream)) });
     let mut response = render::respond(StatusCode::OK, Bytes::new(), "application/json");
     *response.body_mut() = ResponseBody::stream(frames);
     Ok(response)
@@ -53,9 +54,10 @@ fn check_options(query: &Query) -> ApiResult<()> {
             FieldError::forbidden(field, "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan")
         }
         (Some(_), Some(other)) => FieldError::invalid(field, other, "supported values: \"NotOlderThan\""),
-        (None, Some(_)) => {
-            FieldError::forbidden(field, "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
-        }
+        (None, Some(_)) => FieldError::forbidden(
+            field,
+            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
+        ),
     };
     Err(options_error(&error))
 }
@@ -167,9 +169,9 @@ impl Stream {
     fn is_redefined(&mut self) -> bool {
         let registry = self.registry.borrow_and_update();
         let resource = &self.endpoint.resource;
-        registry.find(&resource.group, &resource.plural).is_none_or(|now| {
-            !Arc::ptr_eq(now, resource) && now.schema_since != resource.schema_since
-        })
+        registry
+            .find(&resource.group, &resource.plural)
+            .is_none_or(|now| !Arc::ptr_eq(now, resource) && now.schema_since != resource.schema_since)
     }
 
     fn push_event(&mut self, event: &Event) {

@@ -77,7 +77,8 @@ fn problems(context: &Context, new: &Value, old: Option<&Value>) -> Vec<FieldErr
     }
     if context.resource().is_built_in() {
         let stored = &context.resource().stored_api_version;
-        let schema = context.resource().versions.iter().find(|row| context.resource().api_version(&row.name) == *stored);
+        let schema =
+            context.resource().versions.iter().find(|row| context.resource().api_version(&row.name) == *stored);
         errors.extend(schema.map(|row| row.schema.validate(new, old)).unwrap_or_default());
     } else {
         errors.extend(context.endpoint.version().schema.validate(new, old));
