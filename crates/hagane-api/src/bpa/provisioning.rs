@@ -354,6 +354,9 @@ fn check_amounts(
     }
 }
 
+/// Most masters of a cluster: etcd gets slower with every member, and placing many masters of different sizes takes long.
+const MASTERS_MAX: i64 = 9;
+
 fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
     if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas) {
         if ![1, 3, 5].contains(&count) {
@@ -381,6 +384,10 @@ fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
     let named = spec.masters.as_ref().map_or(0, Vec::len);
     let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
     let masters = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
+    if masters > MASTERS_MAX {
+        let detail = format!("must be at most {MASTERS_MAX} masters together with spec.master (each is an etcd member)");
+        errors.push(FieldError::invalid("spec.masters", masters, detail));
+    }
     if masters == 0 {
         errors.push(FieldError::required("spec.masters", "at least one master is needed: spec.master or spec.masters"));
     }

@@ -20,6 +20,7 @@ const NEW: i128 = 1 << 80;
 
 /// A shape, perhaps within one failure domain.
 pub(super) struct Lane {
+    /// The first of its shapes.
     pub shape: usize,
     pub domain: Option<u32>,
     hosts: Vec<u32>,
@@ -56,10 +57,11 @@ pub(super) struct Paths {
 }
 
 impl<'p> Network<'p> {
-    /// `lanes` are shapes with their failure domain; those of the hub come last, from `hub_start` on.
+    /// `lanes` are shapes, usually one, with their failure domain; those of the hub come last, from `hub_start` on. A host
+    /// serves a lane if it is a candidate of any of the lane's shapes.
     pub(super) fn new(
         problem: &'p Problem<'p>,
-        lanes: &[(usize, Option<u32>)],
+        lanes: &[(Vec<usize>, Option<u32>)],
         hub_start: usize,
         base: Vec<u32>,
         blocked: &[u32],
@@ -67,13 +69,19 @@ impl<'p> Network<'p> {
         let words = lanes.len().div_ceil(64);
         let mut signature = vec![0_u64; problem.pool.len() * words];
         let mut built = Vec::with_capacity(lanes.len());
-        for (number, (shape, domain)) in lanes.iter().enumerate() {
+        for (number, (shapes, domain)) in lanes.iter().enumerate() {
             let within = |host: &&u32| domain.is_none_or(|domain| problem.domain[**host as usize] == domain);
-            let hosts: Vec<u32> = problem.shapes[*shape].candidates.iter().filter(within).copied().collect();
+            let candidates = shapes.iter().flat_map(|shape| &problem.shapes[*shape].candidates);
+            let mut hosts: Vec<u32> = candidates.filter(within).copied().collect();
+            if shapes.len() > 1 {
+                hosts.sort_unstable();
+                hosts.dedup();
+            }
             for host in &hosts {
                 signature[*host as usize * words + number / 64] |= 1 << (number % 64);
             }
-            built.push(Lane { shape: *shape, domain: *domain, hosts, head: 0, used: Vec::new() });
+            let shape = shapes.first().copied().unwrap_or(usize::MAX);
+            built.push(Lane { shape, domain: *domain, hosts, head: 0, used: Vec::new() });
         }
         let mut user = vec![FREE; problem.pool.len()];
         for host in blocked {

@@ -12,7 +12,8 @@ use super::spread::Setup;
 ///
 /// `demands` have distinct node names. Recorded assignments stay whatever became of their hosts; a recorded node that no
 /// demand names keeps its host too. Where a demand cannot be met, [`Plan::unsatisfied`] says why, and nothing of the plan
-/// should be installed.
+/// should be installed. Time grows fast with the number of masters of different needs that can stand in several failure
+/// domains: up to nine are quick.
 #[must_use]
 pub fn plan_roles(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded]) -> Plan {
     let problem = Problem::new(hosts, demands, recorded);
@@ -38,7 +39,7 @@ pub fn plan_roles(hosts: &[HostFacts], demands: &[Demand], recorded: &[Recorded]
 /// Goal 2: how many demands of each shape are met (the first ones of its members), and what stands against the others.
 fn meet(problem: &Problem<'_>) -> (Vec<usize>, Vec<Violation>) {
     let count = problem.shapes.len();
-    let lanes: Vec<(usize, Option<u32>)> = (0..count).map(|shape| (shape, None)).collect();
+    let lanes: Vec<(Vec<usize>, Option<u32>)> = (0..count).map(|shape| (vec![shape], None)).collect();
     let mut network = Network::new(problem, &lanes, count, problem.recorded_masters.clone(), &[]);
     let mut met = vec![0; count];
     let mut closed = vec![false; count];

@@ -91,16 +91,18 @@ impl Setup {
 
 /// Solves a setup with at most one open shape of masters exactly. `None`: the units do not all find hosts.
 pub(super) fn solve<'p>(problem: &'p Problem<'p>, setup: &Setup) -> Option<(Network<'p>, Value)> {
-    let open = setup.open_shapes(problem);
-    let hub = open.first().copied();
-    let (network, value) = flow(problem, setup, hub, 0)?;
-    if value.over.0 == 0 || hub.is_none() {
+    through_hub(problem, setup, &setup.open_shapes(problem))
+}
+
+/// Sends all units of the `hub` shapes through the hub, as if they were of one shape.
+fn through_hub<'p>(problem: &'p Problem<'p>, setup: &Setup, hub: &[usize]) -> Option<(Network<'p>, Value)> {
+    let (mut network, value) = flow(problem, setup, hub, 0)?;
+    let ceiling = ceiling(&network.masters());
+    if value.over.0 == 0 || hub.is_empty() {
         // Nothing above the ceiling: the same flow is best with the ceiling's price as well.
-        let mut network = network;
-        network.tiers.ceiling = ceiling(&network.masters());
+        network.tiers.ceiling = ceiling;
         return Some((network, value));
     }
-    let ceiling = ceiling(&network.masters());
     flow(problem, setup, hub, ceiling)
 }
 
@@ -110,20 +112,22 @@ fn ceiling(masters: &[u32]) -> u32 {
     masters.iter().sum::<u32>().div_ceil(used.max(1))
 }
 
-fn flow<'p>(problem: &'p Problem<'p>, setup: &Setup, hub: Option<usize>, ceiling: u32) -> Option<(Network<'p>, Value)> {
-    let plain = (0..setup.units.len()).filter(|shape| setup.units[*shape] > 0 && Some(*shape) != hub);
-    let mut lanes: Vec<(usize, Option<u32>)> = plain.map(|shape| (shape, None)).collect();
-    let mut units: Vec<usize> = lanes.iter().map(|(shape, _)| setup.units[*shape]).collect();
+fn flow<'p>(problem: &'p Problem<'p>, setup: &Setup, hub: &[usize], ceiling: u32) -> Option<(Network<'p>, Value)> {
+    let plain = (0..setup.units.len()).filter(|shape| setup.units[*shape] > 0 && !hub.contains(shape));
+    let mut lanes: Vec<(Vec<usize>, Option<u32>)> = Vec::new();
+    let mut units: Vec<usize> = Vec::new();
+    for shape in plain {
+        lanes.push((vec![shape], None));
+        units.push(setup.units[shape]);
+    }
     let mut base = setup.base.clone();
     for (shape, domain, count) in setup.fixed.iter().filter(|entry| entry.2 > 0) {
-        lanes.push((*shape, Some(*domain)));
+        lanes.push((vec![*shape], Some(*domain)));
         units.push(*count);
         base[*domain as usize] += u32::try_from(*count).unwrap_or(u32::MAX);
     }
     let hub_start = lanes.len();
-    if let Some(shape) = hub {
-        lanes.extend(problem.domains_of(shape).into_iter().map(|domain| (shape, Some(domain))));
-    }
+    lanes.extend(domains_of(problem, hub).into_iter().map(|domain| (hub.to_vec(), Some(domain))));
     let mut network = Network::new(problem, &lanes, hub_start, base, &setup.blocked);
     network.tiers.ceiling = ceiling;
     for (lane, count) in units.iter().enumerate() {
@@ -131,13 +135,20 @@ fn flow<'p>(problem: &'p Problem<'p>, setup: &Setup, hub: Option<usize>, ceiling
             network.place(lane).ok()?;
         }
     }
-    for _ in 0..hub.map_or(0, |shape| setup.units[shape]) {
+    for _ in 0..hub.iter().map(|shape| setup.units[*shape]).sum() {
         if !network.place_from_hub() {
             return None;
         }
     }
     let value = value_of(&network, setup);
     Some((network, value))
+}
+
+fn domains_of(problem: &Problem<'_>, shapes: &[usize]) -> Vec<u32> {
+    let mut domains: Vec<u32> = shapes.iter().flat_map(|shape| problem.domains_of(*shape)).collect();
+    domains.sort_unstable();
+    domains.dedup();
+    domains
 }
 
 /// How good a finished network is.
@@ -170,19 +181,13 @@ pub(super) fn best<'p>(problem: &'p Problem<'p>, setup: &Setup, target: Option<V
     search.best
 }
 
-/// A value that no choice of failure domains exceeds: every open master in a domain of its own, ranks without goal 3.
+/// A value that no choice of failure domains exceeds. Two easier problems give it: goal 3 as if all open masters were of
+/// one shape that any of their hosts fits, and the ranks without goal 3.
 fn bound(problem: &Problem<'_>, setup: &Setup) -> Option<Value> {
-    let open = setup.open_shapes(problem);
     let relaxed = Setup { spreads: false, ..setup.clone() };
-    let (network, value) = flow(problem, &relaxed, None, 0)?;
-    let used = network.base.iter().filter(|count| **count > 0).count();
-    let mut fresh: Vec<u32> = open.iter().flat_map(|shape| problem.domains_of(*shape)).collect();
-    fresh.sort_unstable();
-    fresh.dedup();
-    fresh.retain(|domain| network.base[*domain as usize] == 0);
-    let units: usize = open.iter().map(|shape| setup.units[*shape]).sum();
-    let domains = u32::try_from(used + units.min(fresh.len())).unwrap_or(u32::MAX);
-    Some(Value { domains, over: Reverse(0), rank: value.rank })
+    let (_, free) = flow(problem, &relaxed, &[], 0)?;
+    let (_, alike) = through_hub(problem, setup, &setup.open_shapes(problem))?;
+    Some(Value { rank: alike.rank.min(free.rank), ..alike })
 }
 
 struct Search<'p> {
@@ -216,10 +221,8 @@ impl<'p> Search<'p> {
                     }
                 }
                 // Shapes that were not placed yet take part without a domain.
-                let hub = Some(open[turn]);
-                let Some((network, _)) = flow(self.problem, &trial, hub, 0) else { return };
-                let tight = ceiling(&network.masters());
-                let Some((network, value)) = flow(self.problem, &trial, hub, tight) else { return };
+                let hub = std::slice::from_ref(&open[turn]);
+                let Some((network, value)) = through_hub(self.problem, &trial, hub) else { return };
                 let hub_lanes = &network.lanes[network.hub_start..];
                 placed[turn] = hub_lanes.iter().flat_map(|lane| lane.used.iter().filter_map(|_| lane.domain)).collect();
                 if trial.open_shapes(self.problem).len() <= 1 {

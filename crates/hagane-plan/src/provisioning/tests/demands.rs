@@ -106,6 +106,10 @@ fn numbers_are_never_used_again() {
 fn names_field_and_value_of_what_is_refused() {
     for (spec, start) in [
         (json!({"masters": []}), "spec.masters: Required value"),
+        (
+            json!({"masters": (0..9).map(|number| json!({format!("m{number}"): {}})).collect::<Vec<_>>(), "master": {}}),
+            "spec.masters: Invalid value: 10: must be at most 9 masters",
+        ),
         (json!({"master": {"replicas": 2}}), "spec.master.replicas: Invalid value: 2: must be 1, 3 or 5"),
         (json!({"master": {"cpu": -2}}), "spec.master.cpu: Invalid value: -2"),
         (json!({"master": {"memory": "4GB"}}), "spec.master.memory: Invalid value: \"4GB\""),
