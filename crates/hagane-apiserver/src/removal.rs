@@ -1,13 +1,13 @@
 //! Deletion: preconditions, finalizers, propagation, and the moment an object goes.
 
 use hagane_api::field::FieldError;
-use hagane_store::{CommitError, Entry, Expect, Key};
+use hagane_store::{Entry, Expect, Key};
 use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
 use crate::object::{self, finalizers, is_terminating, meta, set_finalizers, set_meta};
 use crate::registry::{DEFINITIONS, NAMESPACES, Resource};
-use crate::state::{Core, storage_error};
+use crate::state::Core;
 
 /// Finalizer of owners that wait for their dependents to be gone.
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
@@ -71,15 +71,11 @@ pub(crate) async fn delete(core: &Core, resource: &Resource, key: &Key, options:
         if new == old {
             return Ok(Deleted::Pending(Entry::clone(&entry)));
         }
-        match core.put(key.clone(), &new, Expect::Revision(entry.revision)).await {
-            Ok(stored) => {
-                if resource.storage.as_ref() == DEFINITIONS {
-                    crate::definitions::stored(core, &stored);
-                }
-                return Ok(Deleted::Pending(stored));
+        if let Some(stored) = core.put(key.clone(), &new, Expect::Revision(entry.revision)).await? {
+            if resource.storage.as_ref() == DEFINITIONS {
+                crate::definitions::stored(core, &stored);
             }
-            Err(CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(storage_error(&error)),
+            return Ok(Deleted::Pending(stored));
         }
     }
 }
@@ -152,17 +148,12 @@ pub(crate) async fn remove(
     entry: &Entry,
     mut last: Value,
 ) -> ApiResult<Option<Value>> {
-    match core.remove(entry).await {
-        Ok(revision) => {
-            set_meta(&mut last, "resourceVersion", Some(revision.to_string().into()));
-            if resource.storage.as_ref() == DEFINITIONS {
-                crate::definitions::removed(core, meta(&last, "name"));
-            }
-            Ok(Some(last))
-        }
-        Err(CommitError::Conflict { .. }) => Ok(None),
-        Err(error) => Err(storage_error(&error)),
+    let Some(revision) = core.remove(entry).await? else { return Ok(None) };
+    set_meta(&mut last, "resourceVersion", Some(revision.to_string().into()));
+    if resource.storage.as_ref() == DEFINITIONS {
+        crate::definitions::removed(core, meta(&last, "name"));
     }
+    Ok(Some(last))
 }
 
 /// Reads a propagation policy; `orphan` is the older way to say it.

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hagane_store::{CommitError, Durability, Expect, Key, Store};
+use hagane_store::{Durability, Expect, Key, Store};
 use serde_json::json;
 use tokio::sync::mpsc;
 
+use crate::error::ApiError;
 use crate::identity::Identity;
 use crate::registry::{DEFINITIONS, NAMESPACES, Registry};
 use crate::service::InProcess;
@@ -46,7 +47,7 @@ pub enum OpenError {
         name: &'static str,
         /// The cause.
         #[source]
-        source: CommitError,
+        source: ApiError,
     },
     /// The task that opens the store ended early.
     #[error("the task that opens the store ended early")]
@@ -161,10 +162,7 @@ async fn make_namespaces(core: &Core) -> Result<(), OpenError> {
         if core.store.get(&key).is_some() {
             continue;
         }
-        match core.put(key, &namespace, Expect::Absent).await {
-            Ok(_) | Err(CommitError::Conflict { .. }) => {}
-            Err(source) => return Err(OpenError::Namespace { name, source }),
-        }
+        core.put(key, &namespace, Expect::Absent).await.map_err(|source| OpenError::Namespace { name, source })?;
     }
     Ok(())
 }

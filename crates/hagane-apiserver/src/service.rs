@@ -13,6 +13,7 @@ use futures::FutureExt;
 use http::header::HeaderName;
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use tokio::task::JoinHandle;
 use tower::Service;
 
 use crate::context::Context;
@@ -208,15 +209,35 @@ async fn resource(
     };
     let form = form(&headers, true)?;
     let limit = query.timeout.unwrap_or(TIME_MAX).min(TIME_MAX);
-    let context = Context::new(core, endpoint, path, query, headers, body, form);
-    let handled = match tokio::time::timeout(limit, verbs::handle(&context, method)).await {
-        Ok(handled) => handled,
-        Err(_) => Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request did not end in time")),
+    let context = Arc::new(Context::new(core, endpoint, path, query, headers, body, form));
+    let work = {
+        let (context, method) = (Arc::clone(&context), method.clone());
+        async move { verbs::handle(&context, &method).await }
     };
+    let handled = if *method == Method::GET {
+        tokio::time::timeout(limit, work).await
+    } else {
+        // A write that has begun is finished, whether or not the client still waits for it.
+        tokio::time::timeout(limit, finish(tokio::spawn(work))).await
+    };
+    let handled = handled.unwrap_or_else(|_| {
+        Err(ApiError::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", "the request did not end in time"))
+    });
     let mut answer = match handled {
         Ok(answer) => answer,
         Err(error) => render::failure(&error, form.encoding),
     };
     render::warn(&mut answer, &context.warnings());
     Ok(answer)
+}
+
+async fn finish(work: JoinHandle<ApiResult<Answer>>) -> ApiResult<Answer> {
+    match work.await {
+        Ok(handled) => handled,
+        Err(error) => match error.try_into_panic() {
+            // Caught again where all panics are answered.
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Err(ApiError::unavailable("the server is shutting down").retry_after(1)),
+        },
+    }
 }

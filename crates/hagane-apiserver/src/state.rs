@@ -11,6 +11,9 @@ use crate::error::{ApiError, ApiResult};
 use crate::object;
 use crate::registry::{NAMESPACES, Registry, Resource, indexed_fields};
 
+/// Most bytes of a stored object: as much as a request body may have.
+const OBJECT_SIZE_MAX: usize = crate::service::BODY_SIZE_MAX;
+
 /// A change that the background tasks may have to act on.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
@@ -63,23 +66,28 @@ impl Core {
         object::timestamp(crate::clock::now())
     }
 
-    /// Stores an object in its stored form; answers the entry.
-    pub(crate) async fn put(&self, key: Key, object: &Value, expect: Expect) -> Result<Entry, CommitError> {
+    /// Stores an object in its stored form; answers the entry, or nothing if `expect` does not hold.
+    pub(crate) async fn put(&self, key: Key, object: &Value, expect: Expect) -> ApiResult<Option<Entry>> {
         let value = object::to_stored(object);
+        if value.len() > OBJECT_SIZE_MAX {
+            return Err(ApiError::too_large(OBJECT_SIZE_MAX));
+        }
         let index = object::index_of(object, indexed_fields(&key.resource));
         let write = Write::Put { key: key.clone(), value: value.clone(), index: index.clone(), expect };
-        let revision = self.store.commit(vec![write]).await?;
+        let Some(revision) = unless_raced(self.store.commit(vec![write]).await)? else { return Ok(None) };
         if !index.owner_uids.is_empty() || object::is_terminating(object) {
             self.tell(Change::Touched { key: key.clone() });
         }
-        Ok(Entry { key, revision, value, index: Arc::new(index) })
+        Ok(Some(Entry { key, revision, value, index: Arc::new(index) }))
     }
 
-    /// Removes an object; answers the revision of the removal.
-    pub(crate) async fn remove(&self, entry: &Entry) -> Result<u64, CommitError> {
+    /// Removes an object; answers the revision of the removal, or nothing if the object has changed.
+    pub(crate) async fn remove(&self, entry: &Entry) -> ApiResult<Option<u64>> {
         let write = Write::Delete { key: entry.key.clone(), expect: Expect::Revision(entry.revision) };
-        let revision = self.store.commit(vec![write]).await?;
-        self.tell(Change::Gone { key: entry.key.clone(), index: Arc::clone(&entry.index) });
+        let revision = unless_raced(self.store.commit(vec![write]).await)?;
+        if revision.is_some() {
+            self.tell(Change::Gone { key: entry.key.clone(), index: Arc::clone(&entry.index) });
+        }
         Ok(revision)
     }
 
@@ -116,19 +124,21 @@ pub(crate) fn index_stored(key: &Key, value: &[u8]) -> Index {
         .unwrap_or_default()
 }
 
-/// A failed commit that is not a conflict.
-pub(crate) fn storage_error(error: &CommitError) -> ApiError {
-    match error {
-        CommitError::Closed => ApiError::unavailable("the server is shutting down").retry_after(1),
-        other => {
-            tracing::error!(error = %chain(other), "the store did not take a write");
-            ApiError::internal(chain(other))
+/// The revision of a commit, or nothing if an expectation was not met.
+fn unless_raced(committed: Result<u64, CommitError>) -> ApiResult<Option<u64>> {
+    match committed {
+        Ok(revision) => Ok(Some(revision)),
+        Err(CommitError::Conflict { .. }) => Ok(None),
+        Err(CommitError::Closed) => Err(ApiError::unavailable("the server is shutting down").retry_after(1)),
+        Err(error) => {
+            tracing::error!(error = %chain(&error), "the store did not take a write");
+            Err(ApiError::internal(chain(&error)))
         }
     }
 }
 
 /// An error with its causes on one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -145,15 +145,12 @@ async fn edit(core: &Core, resource: &Resource, key: &Key, change: impl Fn(&mut 
             }
             continue;
         }
-        match core.put(key.clone(), &object, hagane_store::Expect::Revision(entry.revision)).await {
-            Ok(stored) => {
-                if resource.storage.as_ref() == DEFINITIONS {
-                    crate::definitions::stored(core, &stored);
-                }
-                return Ok(());
+        let expect = hagane_store::Expect::Revision(entry.revision);
+        if let Some(stored) = core.put(key.clone(), &object, expect).await? {
+            if resource.storage.as_ref() == DEFINITIONS {
+                crate::definitions::stored(core, &stored);
             }
-            Err(hagane_store::CommitError::Conflict { .. }) => {}
-            Err(error) => return Err(crate::state::storage_error(&error)),
+            return Ok(());
         }
     }
 }

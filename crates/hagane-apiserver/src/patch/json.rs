@@ -1,11 +1,15 @@
 //! JSON patches (RFC 6902), with the API's limits.
 
+use json_patch::PatchOperation;
 use serde_json::Value;
 
 use crate::error::{ApiError, ApiResult};
 
 /// Most operations of one patch.
 const OPERATIONS_MAX: usize = 10_000;
+
+/// Most bytes that the copies of one patch may make: a few of them, each twice the last, would fill any memory.
+const COPIED_SIZE_MAX: usize = 3 * 1024 * 1024;
 
 /// A list of operations that could be read.
 pub(crate) struct Patch(json_patch::Patch);
@@ -26,7 +30,18 @@ impl Patch {
 
     /// Applies all operations; on failure `target` may be left half way.
     pub(crate) fn apply(&self, target: &mut Value) -> Result<(), String> {
-        json_patch::patch(target, &self.0).map_err(|error| error.to_string())
+        let mut copied = 0;
+        for operation in &self.0.0 {
+            if let PatchOperation::Copy(copy) = operation {
+                let size = target.pointer(copy.from.as_str()).map_or(0, |value| value.to_string().len());
+                copied += size;
+                if copied > COPIED_SIZE_MAX {
+                    return Err(format!("the patch copies more than {COPIED_SIZE_MAX} bytes"));
+                }
+            }
+            json_patch::patch(target, std::slice::from_ref(operation)).map_err(|error| error.to_string())?;
+        }
+        Ok(())
     }
 
     /// Whether an operation writes or tests the value at `path`.
@@ -59,6 +74,14 @@ mod tests {
             let mut object = json!({"metadata": {"finalizers": []}, "spec": {"online": true}});
             assert!(patch.apply(&mut object).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn copies_of_copies_end() {
+        let copies = vec![r#"{"op":"copy","from":"/a","path":"/a/-"}"#; 64].join(",");
+        let patch = Patch::read(format!("[{copies}]").as_bytes()).expect("readable");
+        let error = patch.apply(&mut json!({"a": ["x"]})).expect_err("too much");
+        assert!(error.contains("copies more than"), "{error}");
     }
 
     #[test]

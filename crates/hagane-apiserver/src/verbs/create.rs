@@ -1,7 +1,7 @@
 //! POST.
 
 use hagane_api::field::FieldError;
-use hagane_store::{CommitError, Expect};
+use hagane_store::Expect;
 use http::StatusCode;
 use serde_json::Value;
 
@@ -12,7 +12,6 @@ use crate::error::{ApiError, ApiResult};
 use crate::object::{meta, metadata_mut, set_meta};
 use crate::registry::{DEFINITIONS, name_problem};
 use crate::render::Answer;
-use crate::state::storage_error;
 
 /// Letters of generated names: no vowels, so no words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
@@ -123,14 +122,9 @@ async fn attempt(context: &Context, mut object: Value) -> ApiResult<Outcome> {
     if context.query.dry_run {
         return Ok(Outcome::Shown(object));
     }
-    match context.core.put(key, &object, Expect::Absent).await {
-        Ok(entry) => {
-            write::after_commit(context, &entry);
-            Ok(Outcome::Stored(entry))
-        }
-        Err(CommitError::Conflict { .. }) => Ok(Outcome::Raced),
-        Err(error) => Err(storage_error(&error)),
-    }
+    let Some(entry) = context.core.put(key, &object, Expect::Absent).await? else { return Ok(Outcome::Raced) };
+    write::after_commit(context, &entry);
+    Ok(Outcome::Stored(entry))
 }
 
 fn generated_name(base: &str) -> String {

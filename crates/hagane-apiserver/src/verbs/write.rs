@@ -13,7 +13,6 @@ use crate::object::{self, finalizers, is_terminating, meta, set_meta, text};
 use crate::registry::DEFINITIONS;
 use crate::removal::{is_released, remove};
 use crate::render::{self, Answer};
-use crate::state::storage_error;
 
 /// What a write came to.
 pub(super) enum Outcome {
@@ -152,15 +151,10 @@ pub(super) async fn replace(context: &Context, entry: &Entry, old: &Value, mut n
         let removed = remove(&context.core, context.resource(), entry, new).await?;
         return Ok(removed.map_or(Outcome::Raced, Outcome::Removed));
     }
-    let put = context.core.put(entry.key.clone(), &new, Expect::Revision(entry.revision)).await;
-    match put {
-        Ok(stored) => {
-            after_commit(context, &stored);
-            Ok(Outcome::Stored(stored))
-        }
-        Err(hagane_store::CommitError::Conflict { .. }) => Ok(Outcome::Raced),
-        Err(error) => Err(storage_error(&error)),
-    }
+    let put = context.core.put(entry.key.clone(), &new, Expect::Revision(entry.revision)).await?;
+    let Some(stored) = put else { return Ok(Outcome::Raced) };
+    after_commit(context, &stored);
+    Ok(Outcome::Stored(stored))
 }
 
 /// What has to follow a commit before the client is answered.

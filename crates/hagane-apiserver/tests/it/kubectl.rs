@@ -1,4 +1,4 @@
-//! A real kubectl over TLS. Left out where there is none.
+//! A real kubectl over TLS: the system's, or the one that `KUBECTL` names. Left out where there is none.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,10 @@ use std::process::{Command, Output, Stdio};
 use hagane_apiserver::{ApiServer, Options, ensure_pki};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
+
+fn program() -> String {
+    std::env::var("KUBECTL").unwrap_or_else(|_| "/usr/bin/kubectl".to_owned())
+}
 
 struct Cluster {
     directory: tempfile::TempDir,
@@ -17,8 +21,8 @@ struct Cluster {
 impl Cluster {
     /// Serves on a loopback port; none without kubectl.
     async fn start() -> Option<Self> {
-        if !Path::new("/usr/bin/kubectl").exists() {
-            eprintln!("left out: there is no /usr/bin/kubectl");
+        if !Path::new(&program()).exists() {
+            eprintln!("left out: there is no {}", program());
             return None;
         }
         let directory = tempfile::tempdir().expect("a directory");
@@ -47,7 +51,7 @@ impl Cluster {
     }
 
     fn command(&self, arguments: &str) -> Command {
-        let mut command = Command::new("/usr/bin/kubectl");
+        let mut command = Command::new(program());
         command
             .env("KUBECONFIG", self.path("kubeconfig"))
             .env("HOME", self.directory.path())
