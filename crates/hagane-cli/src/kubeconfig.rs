@@ -99,11 +99,11 @@ fn merge_locked(path: &Path, entry: &Entry) -> Result<(), CliError> {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(source) => return Err(CliError::File { operation: "read", path: path.to_owned(), source }),
     };
-    if let Ok(metadata) = fs::metadata(path) {
-        if metadata.permissions().readonly() {
-            let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
-            return Err(CliError::File { operation: "write", path: path.to_owned(), source });
-        }
+    if let Ok(metadata) = fs::metadata(path)
+        && metadata.permissions().readonly()
+    {
+        let source = std::io::Error::from(std::io::ErrorKind::PermissionDenied);
+        return Err(CliError::File { operation: "write", path: path.to_owned(), source });
     }
     let content = |problem: String| CliError::Content { path: path.to_owned(), problem };
     let mut config = parse(&old).map_err(content)?;

@@ -328,10 +328,10 @@ pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
     check_counts(&mut errors, spec);
     check_named(&mut errors, spec);
     for (field, cidr) in [("spec.PodSubnet", &spec.pod_subnet), ("spec.serviceSubnet", &spec.service_subnet)] {
-        if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty()) {
-            if cidr.parse::<ipnet::IpNet>().is_err() {
-                errors.push(FieldError::invalid(field, cidr, "must be a CIDR such as 10.244.0.0/16"));
-            }
+        if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty())
+            && cidr.parse::<ipnet::IpNet>().is_err()
+        {
+            errors.push(FieldError::invalid(field, cidr, "must be a CIDR such as 10.244.0.0/16"));
         }
     }
     errors
@@ -358,14 +358,10 @@ fn check_amounts(
 const MASTERS_MAX: i64 = 9;
 
 fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas) {
-        if ![1, 3, 5].contains(&count) {
-            errors.push(FieldError::invalid(
-                "spec.master.replicas",
-                count,
-                "must be 1, 3 or 5 (etcd needs an odd number)",
-            ));
-        }
+    if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas)
+        && ![1, 3, 5].contains(&count)
+    {
+        errors.push(FieldError::invalid("spec.master.replicas", count, "must be 1, 3 or 5 (etcd needs an odd number)"));
     }
     if let Some(count) = spec.worker.as_ref().and_then(|worker| worker.replicas) {
         errors.push(FieldError::invalid("spec.worker.replicas", count, "is not a field of workers: use spec.replicas"));
@@ -385,7 +381,8 @@ fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
     let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
     let masters = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
     if masters > MASTERS_MAX {
-        let detail = format!("must be at most {MASTERS_MAX} masters together with spec.master (each is an etcd member)");
+        let detail =
+            format!("must be at most {MASTERS_MAX} masters together with spec.master (each is an etcd member)");
         errors.push(FieldError::invalid("spec.masters", masters, detail));
     }
     if masters == 0 {

@@ -123,10 +123,10 @@ pub fn validate_cluster_spec(spec: &ClusterSpec) -> Vec<FieldError> {
         }
         check_families(&mut errors, name, &blocks.cidr_blocks);
     }
-    if let Some(domain) = &network.service_domain {
-        if let Some(problem) = dns_subdomain_problem(domain) {
-            errors.push(FieldError::invalid("spec.clusterNetwork.serviceDomain", domain, problem));
-        }
+    if let Some(domain) = &network.service_domain
+        && let Some(problem) = dns_subdomain_problem(domain)
+    {
+        errors.push(FieldError::invalid("spec.clusterNetwork.serviceDomain", domain, problem));
     }
     errors
 }

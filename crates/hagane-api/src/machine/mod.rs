@@ -2,11 +2,11 @@
 //! (the founding slides). Separate resources, one set of types.
 
 mod cluster;
-mod machine;
+mod machine_kind;
 pub mod reasons;
 
 pub use cluster::{ApiEndpoint, CidrBlocks, ClusterNetwork, ClusterSpec, ClusterStatus, validate_cluster_spec};
-pub use machine::{
+pub use machine_kind::{
     LibvirtMachineProviderSpec, LibvirtMachineProviderStatus, MachineAddress, MachineClassReference, MachineSpec,
     MachineStatus, MachineVersions, ObjectReference, ProviderSpec, ProviderSpecSource, validate_machine_spec,
     validate_provider_spec,
@@ -94,7 +94,7 @@ fn machine_kind(group: &'static str) -> KindDescriptor {
         },
         schema: || object_schema(MACHINE, structural::<MachineSpec>(), structural::<MachineStatus>()),
         default: no_defaults,
-        validate: machine::validate,
+        validate: machine_kind::validate,
     }
 }
 
@@ -111,9 +111,9 @@ fn machine_class_kind(group: &'static str) -> KindDescriptor {
         namespaced: true,
         status_subresource: false,
         columns: const { &[AGE] },
-        schema: machine::class_schema,
+        schema: machine_kind::class_schema,
         default: no_defaults,
-        validate: machine::validate_class,
+        validate: machine_kind::validate_class,
     }
 }
 

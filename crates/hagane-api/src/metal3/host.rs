@@ -328,10 +328,10 @@ pub(super) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
 #[must_use]
 pub fn validate_host_spec(spec: &BareMetalHostSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    if let Some(text) = spec.boot_mac_address.as_ref().filter(|text| !text.is_empty()) {
-        if let Err(problem) = text.parse::<MacAddress>() {
-            errors.push(FieldError::invalid("spec.bootMACAddress", text, problem.to_string()));
-        }
+    if let Some(text) = spec.boot_mac_address.as_ref().filter(|text| !text.is_empty())
+        && let Err(problem) = text.parse::<MacAddress>()
+    {
+        errors.push(FieldError::invalid("spec.bootMACAddress", text, problem.to_string()));
     }
     errors
 }
@@ -339,14 +339,14 @@ pub fn validate_host_spec(spec: &BareMetalHostSpec) -> Vec<FieldError> {
 fn check_boot_mac_kept(errors: &mut Vec<FieldError>, new: &BareMetalHostSpec, old: &BareMetalHostSpec) {
     let mac =
         |spec: &BareMetalHostSpec| spec.boot_mac_address.as_ref().and_then(|text| text.parse::<MacAddress>().ok());
-    if let Some(before) = mac(old) {
-        if mac(new) != Some(before) {
-            errors.push(FieldError::invalid(
-                "spec.bootMACAddress",
-                &new.boot_mac_address,
-                format!("must not be changed once it is set (it is {before})"),
-            ));
-        }
+    if let Some(before) = mac(old)
+        && mac(new) != Some(before)
+    {
+        errors.push(FieldError::invalid(
+            "spec.bootMACAddress",
+            &new.boot_mac_address,
+            format!("must not be changed once it is set (it is {before})"),
+        ));
     }
 }
 

@@ -76,6 +76,14 @@ pub fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
+        // The client's own text prints the whole answer, and then its cause does again.
+        let answer = match error.downcast_ref::<Box<kube::Error>>().map(Box::as_ref).or(error.downcast_ref()) {
+            Some(kube::Error::Api(status)) => Some(format!("{} ({})", status.message, status.reason)),
+            _ => None,
+        };
+        if let Some(answer) = answer {
+            return format!("{line}: {answer}");
+        }
         let text = error.to_string();
         if !line.ends_with(&text) {
             line.push_str(": ");

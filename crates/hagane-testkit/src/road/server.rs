@@ -81,11 +81,10 @@ impl<'a> Server<'a> {
         ];
         argv.extend(self.options.flags.iter().cloned());
         let child = self.lab.spawn(argv, output)?;
-        if self.options.stays {
-            if let Some(process) = ProcessId::of(child.id()) {
+        if self.options.stays
+            && let Some(process) = ProcessId::of(child.id()) {
                 self.lab.adopt(process)?;
             }
-        }
         self.child = Some(child);
         self.wait_ready(begin)
     }
@@ -198,6 +197,14 @@ impl<'a> Server<'a> {
         kubectl(self.lab, self.tools, &self.kubeconfig(), arguments, "")
     }
 
+    /// Runs kubectl with text on standard input and takes its status, output and warnings, whatever they are.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub fn try_kubectl(&self, arguments: &[&str], input: &str) -> Result<Output> {
+        try_kubectl(self.lab, self.tools, &self.kubeconfig(), arguments, input)
+    }
+
     /// Applies manifests.
     ///
     /// # Errors
@@ -249,8 +256,17 @@ impl Drop for Server<'_> {
     }
 }
 
-/// Runs kubectl inside the lab with a kubeconfig and text on standard input.
+/// Runs kubectl inside the lab with a kubeconfig and text on standard input; gives what it prints.
 pub(super) fn kubectl(lab: &Lab, tools: &Tools, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<String> {
+    let output = try_kubectl(lab, tools, kubeconfig, arguments, input)?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !output.status.success() {
+        bail!("kubectl {} failed: {}{text}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
+    }
+    Ok(text)
+}
+
+fn try_kubectl(lab: &Lab, tools: &Tools, kubeconfig: &Path, arguments: &[&str], input: &str) -> Result<Output> {
     let mut argv = vec![tools.kubectl.display().to_string(), format!("--kubeconfig={}", kubeconfig.display())];
     argv.extend(arguments.iter().map(ToString::to_string));
     let mut command = lab.command(argv);
@@ -259,12 +275,11 @@ pub(super) fn kubectl(lab: &Lab, tools: &Tools, kubeconfig: &Path, arguments: &[
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().context("failed to start kubectl")?;
     if let Some(mut stdin) = child.stdin.take() {
-        stdin.write_all(input.as_bytes()).context("failed to write to kubectl")?;
+        match stdin.write_all(input.as_bytes()) {
+            // It may have read enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {}
+            other => other.context("failed to write to kubectl")?,
+        }
     }
-    let output = child.wait_with_output().context("failed to wait for kubectl")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    if !output.status.success() {
-        bail!("kubectl {} failed: {}{text}", arguments.join(" "), String::from_utf8_lossy(&output.stderr));
-    }
-    Ok(text)
+    child.wait_with_output().context("failed to wait for kubectl")
 }

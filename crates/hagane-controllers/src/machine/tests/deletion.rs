@@ -10,13 +10,15 @@ use crate::testing::{DEFAULT_IMAGE, NAMESPACE, World, gone, text, until};
 async fn nothing_is_left(world: &World) {
     assert!(world.actuator.is_empty(), "{:?}", world.actuator.domains());
     let secrets: Api<Secret> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let mut left = Vec::new();
     for _ in 0..400 {
-        if secrets.list(&ListParams::default()).await.expect("secrets").items.is_empty() {
-            return;
+        left = secrets.list(&ListParams::default()).await.expect("secrets").items;
+        if left.is_empty() {
+            break;
         }
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert!(false, "a Secret is left");
+    assert!(left.is_empty(), "a Secret is left");
 }
 
 #[tokio::test]

@@ -245,10 +245,10 @@ pub(super) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
         Err(error) => vec![FieldError::invalid("spec", "", error.to_string())],
     };
     let provider_id = |object: &Value| object.pointer("/spec/providerID").and_then(Value::as_str).map(str::to_owned);
-    if let Some(before) = old.and_then(provider_id).filter(|id| !id.is_empty()) {
-        if provider_id(new).as_deref() != Some(before.as_str()) {
-            errors.push(FieldError::invalid("spec.providerID", provider_id(new), "must not be changed once it is set"));
-        }
+    if let Some(before) = old.and_then(provider_id).filter(|id| !id.is_empty())
+        && provider_id(new).as_deref() != Some(before.as_str())
+    {
+        errors.push(FieldError::invalid("spec.providerID", provider_id(new), "must not be changed once it is set"));
     }
     errors
 }
