@@ -35,13 +35,43 @@ pub(crate) fn prepare(context: &Context, new: &mut Value, old: Option<&Value>) -
             "{} is served by hagane itself; this definition is kept but changes nothing",
             row.full_name()
         ));
-    } else if old.is_none() && !finalizers(new).contains(&CLEANUP) {
+    } else {
+        warn_of_what_is_not_done(context, new);
+    }
+    if old.is_none() && fixed(&registry, new).is_none() && !finalizers(new).contains(&CLEANUP) {
         let mut list: Vec<String> = finalizers(new).into_iter().map(str::to_owned).collect();
         list.push(CLEANUP.to_owned());
         set_finalizers(new, &list.iter().map(String::as_str).collect::<Vec<_>>());
     }
     write_status(&context.core, &registry, new);
     Ok(())
+}
+
+/// Some features of definitions are not served; saying so is better than looking as if they were.
+fn warn_of_what_is_not_done(context: &Context, definition: &Value) {
+    if text(definition, &["spec", "conversion", "strategy"]) == "Webhook" {
+        context.warn("spec.conversion.strategy: webhooks are not called; conversion only changes apiVersion");
+    }
+    let versions = definition.pointer("/spec/versions");
+    if versions.is_some_and(|versions| has_key(versions, "x-kubernetes-validations")) {
+        context.warn("x-kubernetes-validations: these rules are kept but not checked");
+    }
+    if versions
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten()
+        .any(|version| version.pointer("/subresources/scale").is_some())
+    {
+        context.warn("spec.versions[].subresources.scale: it is kept but not served");
+    }
+}
+
+fn has_key(value: &Value, key: &str) -> bool {
+    match value {
+        Value::Object(fields) => fields.iter().any(|(name, inner)| name == key || has_key(inner, key)),
+        Value::Array(items) => items.iter().any(|item| has_key(item, key)),
+        _ => false,
+    }
 }
 
 fn disagreements(row: &Resource, definition: &Value) -> Vec<FieldError> {

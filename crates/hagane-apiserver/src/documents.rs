@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderValue, StatusCode};
 use crate::error::{ApiError, ApiResult};
 use crate::negotiate::{Encoding, form};
 use crate::openapi::{self, Document, ResourceDoc};
-use crate::registry::Registry;
+use crate::registry::{DEFINITIONS, Registry};
 use crate::render::{self, Answer};
 
 /// The documents of everything that is served, in the order of discovery.
@@ -29,7 +29,8 @@ pub(crate) fn documents(registry: &Registry) -> Vec<Document> {
                     schema: served.schema.raw(),
                     status: served.status,
                     builtin: row.is_built_in(),
-                    strategic_merge: row.is_built_in(),
+                    // Schemas inside definitions have no fields that clients could merge by.
+                    strategic_merge: row.is_built_in() && row.storage.as_ref() != DEFINITIONS,
                     apply: false,
                 })
                 .collect();

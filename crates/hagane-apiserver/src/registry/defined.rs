@@ -75,7 +75,17 @@ fn deprecation(definition: &Value, version: &Value) -> String {
         return given.to_owned();
     }
     let (group, kind) = (text(definition, &["spec", "group"]), text(definition, &["spec", "names", "kind"]));
-    format!("{group}/{} {kind} is deprecated", text(version, &["name"]))
+    let name = text(version, &["name"]);
+    let newer = versions(definition)
+        .iter()
+        .filter(|other| {
+            other.get("served") == Some(&Value::Bool(true)) && other.get("deprecated") != Some(&Value::Bool(true))
+        })
+        .map(|other| text(other, &["name"]))
+        .filter(|other| super::version_rank(other) < super::version_rank(name))
+        .min_by_key(|other| super::version_rank(other));
+    let instead = newer.map(|newer| format!("; use {group}/{newer} {kind}")).unwrap_or_default();
+    format!("{group}/{name} {kind} is deprecated{instead}")
 }
 
 fn column(column: &Value) -> (Definition, &str) {

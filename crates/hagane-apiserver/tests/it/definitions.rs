@@ -130,6 +130,30 @@ async fn definitions_of_ours_are_kept_but_change_nothing() {
 }
 
 #[tokio::test]
+async fn versions_show_the_same_object_and_warn_of_what_is_not_served() {
+    let lab = Lab::new().await;
+    let mut two = definition();
+    let mut newer = two["spec"]["versions"][0].clone();
+    newer["name"] = "v2".into();
+    newer["storage"] = false.into();
+    newer["subresources"]["scale"] = json!({"specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size"});
+    two["spec"]["versions"][0]["deprecated"] = true.into();
+    two["spec"]["versions"].as_array_mut().expect("a list").push(newer);
+    two["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": {"conversionReviewVersions": ["v1"]}});
+    let created = lab.post(V1, &two).await;
+    assert_eq!((created.code, created.warnings().len()), (201, 2), "{:?}", created.warnings());
+    let old = lab.post(WIDGETS, &widget("w")).await;
+    assert_eq!(old.warnings(), ["299 - \"example.com/v1 Widget is deprecated; use example.com/v2 Widget\""]);
+    let path = "/apis/example.com/v2/namespaces/lab/widgets/w";
+    let new = lab.get(path).await;
+    assert_eq!((new.text("/apiVersion"), new.version()), ("example.com/v2", old.version()));
+    let changed = lab.merge(path, &json!({"spec": {"size": 9}})).await;
+    assert_eq!((changed.text("/apiVersion"), changed.code), ("example.com/v2", 200));
+    assert_eq!(lab.get(&format!("{WIDGETS}/w")).await.body["spec"]["size"], 9);
+    assert_eq!(lab.get("/apis/example.com").await.text("/preferredVersion/version"), "v2");
+}
+
+#[tokio::test]
 async fn definitions_survive_a_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = || hagane_apiserver::ApiServer::open(directory.path(), hagane_apiserver::Options::default());

@@ -150,6 +150,24 @@ async fn a_namespace_goes_with_its_contents() {
 }
 
 #[tokio::test]
+async fn only_finalize_changes_the_finalizers_of_a_namespace() {
+    let lab = Lab::new().await;
+    let path = "/api/v1/namespaces/lab";
+    let more = json!({"spec": {"finalizers": ["kubernetes", "a.example/f"]}});
+    assert_eq!(lab.merge(path, &more).await.body["spec"]["finalizers"], json!(["kubernetes"]));
+    let mut whole = lab.get(path).await.body;
+    whole["spec"] = more["spec"].clone();
+    assert_eq!(lab.put(&format!("{path}/finalize"), &whole).await.body["spec"], more["spec"]);
+    lab.delete(path).await;
+    lab.until(&format!("{CONFIG_MAPS}/none"), 404).await;
+    let mut terminating = lab.get(path).await.body;
+    terminating["spec"]["finalizers"] = json!([]);
+    terminating["metadata"]["resourceVersion"] = json!(null);
+    assert_eq!(lab.put(&format!("{path}/finalize"), &terminating).await.code, 200);
+    lab.until(path, 404).await;
+}
+
+#[tokio::test]
 async fn what_a_stop_left_undone_is_done_at_the_next_start() {
     let directory = tempfile::tempdir().expect("a directory");
     let open = || hagane_apiserver::ApiServer::open(directory.path(), hagane_apiserver::Options::default());
