@@ -1,19 +1,22 @@
 //! `make check`: what needs no root and no network.
 
+use std::ffi::OsString;
 use std::process::Command;
 
 use anyhow::Result;
 
 use crate::command::{cargo, root, step};
 
-/// Runs every step, the quick ones first.
-pub fn run() -> Result<()> {
+/// Runs every step, the quick ones first; the tests run with these variables too.
+pub fn run(environment: &[(OsString, OsString)]) -> Result<()> {
     step("format", cargo().args(["fmt", "--all", "--check"]))?;
     crate::tidy::run()?;
     crate::generate::run(&crate::generate::GenerateArgs { check: true })?;
     step("lint", cargo().args(["clippy", "--workspace", "--all-targets", "--locked", "--", "--deny", "warnings"]))?;
     deny()?;
-    step("tests", cargo().args(["test", "--workspace", "--locked", "--exclude", "hagane-e2e"]))
+    let mut tests = cargo();
+    tests.args(["test", "--workspace", "--locked", "--exclude", "hagane-e2e"]);
+    step("tests", tests.envs(environment.iter().cloned()))
 }
 
 /// Licences, sources and bans. The advisory database is not asked for: it is a download that may not be there.

@@ -45,7 +45,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().task {
-        Task::Check => check::run().map(|()| ExitCode::SUCCESS),
+        Task::Check => check::run(&[]).map(|()| ExitCode::SUCCESS),
         Task::Test(args) => test::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Generate(args) => generate::run(&args).map(|()| ExitCode::SUCCESS),
         Task::Bench(args) => bench::run(&args),

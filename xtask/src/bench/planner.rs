@@ -107,7 +107,8 @@ fn reset_peak() -> Result<()> {
 
 fn peak_mib() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status").context("failed to read the peak memory")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells no peak memory")?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the kernel tells no peak memory")?;
     let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().context("failed to read the peak memory")?;
     Ok(kib / 1024.0)
 }

@@ -84,6 +84,18 @@ pub fn prepare(images: &[Image], progress: Progress) -> Result<()> {
     Ok(())
 }
 
+/// Installs further Debian packages, without recommended ones, and starts no service.
+///
+/// # Errors
+/// When a package can not be had.
+pub fn install_packages(names: &[&str], progress: Progress) -> Result<()> {
+    let missing = packages::missing(names)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    progress.phase(&format!("installing {}", missing.join(", ")), || packages::install(names))
+}
+
 /// A running lab.
 #[derive(Debug)]
 pub struct Lab {

@@ -9,8 +9,10 @@ use anyhow::{Context, Result, bail};
 
 use super::command;
 
-/// What the lab runs. Nothing of it starts a service: libvirt's units are in a package that is not named here.
-pub const PACKAGES: [&str; 14] = [
+/// What the lab runs, and what builds its tools. Nothing of it starts a service: libvirt's units are in a package that is
+/// not named here.
+pub const PACKAGES: [&str; 17] = [
+    "curl",
     "dnsmasq-base",
     "e2fsprogs",
     "fdisk",
@@ -21,6 +23,8 @@ pub const PACKAGES: [&str; 14] = [
     "mmdebstrap",
     "mount",
     "openssh-client",
+    "python3",
+    "python3-venv",
     "qemu-system-x86",
     "qemu-utils",
     "systemd-container",
