@@ -11,10 +11,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hagane_apiserver::{ApiServer, Identity, InProcess};
 use hagane_ports::{
-    Actuator, ActuatorError, ClusterProbe, CreateMachine, Creation, HostKeyMaker, MachineKey, Presence, ProbeError,
-    Removal, ShellError, SshKeyPair, SystemClock,
+    Actuator, ActuatorError, ClusterInstaller, CreateMachine, Creation, HostKeyMaker, InstallerKind, MachineKey,
+    Presence, Removal, ShellError, SshKeyPair, SystemClock,
 };
-use hagane_testkit::fake::{FakeActuator, FakeImages, FakeShell};
+use hagane_testkit::fake::{FakeActuator, FakeImages, FakeProbe, FakeShell};
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -48,13 +48,18 @@ impl Fuse {
         *self.left.lock().unwrap_or_else(PoisonError::into_inner) = Some(count);
     }
 
+    /// Never blows again.
+    pub(crate) fn unset(&self) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
     /// Effects so far, oldest first.
     pub(crate) fn effects(&self) -> Vec<String> {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes an effect that was done; never returns once the fuse is blown.
-    async fn burn(&self, effect: String) {
+    pub(crate) async fn burn(&self, effect: String) {
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).push(effect);
         let blown = {
             let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
@@ -145,22 +150,16 @@ impl HostKeyMaker for CountingKeys {
     }
 }
 
-/// No cluster answers.
-struct NoProbe;
-
-#[async_trait]
-impl ClusterProbe for NoProbe {
-    async fn version(&self, _: &[u8], _: Duration) -> Result<String, ProbeError> {
-        Err(ProbeError::NoAnswer("there is none".into()))
-    }
-}
-
 /// Everything of one test.
 pub(crate) struct World {
     server: ApiServer,
     pub(crate) client: Client,
     pub(crate) actuator: Arc<FakeActuator>,
     pub(crate) images: Arc<FakeImages>,
+    pub(crate) shell: Arc<FakeShell>,
+    pub(crate) probe: Arc<FakeProbe>,
+    /// Installers that are set up; none at first.
+    pub(crate) installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>>,
     pub(crate) fuse: Arc<Fuse>,
     pub(crate) settings: Settings,
     /// Which control loops [`World::start`] starts: `cluster` and `machine` at first.
@@ -192,6 +191,9 @@ impl World {
             client,
             actuator: Arc::new(FakeActuator::new()),
             images: Arc::new(FakeImages::new()),
+            shell: Arc::new(FakeShell::new()),
+            probe: Arc::new(FakeProbe::new()),
+            installers: BTreeMap::new(),
             fuse: Arc::default(),
             settings,
             selection: "cluster,machine".parse().expect("names of ours"),
@@ -213,9 +215,9 @@ impl World {
         let ports = Ports {
             actuator: Arc::new(FusedActuator { inner: Arc::clone(&self.actuator), fuse: Arc::clone(&self.fuse) }),
             images: Arc::<FakeImages>::clone(&self.images),
-            shell: Arc::new(FakeShell::new()),
-            installers: BTreeMap::new(),
-            probe: Arc::new(NoProbe),
+            shell: Arc::<FakeShell>::clone(&self.shell),
+            installers: self.installers.clone(),
+            probe: Arc::<FakeProbe>::clone(&self.probe),
             clock: Arc::new(SystemClock),
             host_keys: Arc::<CountingKeys>::clone(&self.keys),
         };
@@ -247,10 +249,16 @@ impl World {
         }
     }
 
+    /// Waits until the fuse blows.
+    pub(crate) async fn burnt(&self) {
+        tokio::time::timeout(PATIENCE, self.fuse.blown.notified()).await.expect("there is something to do");
+    }
+
     /// Crashes after each effect in turn (`first`, then one more each time) and starts again, until a life goes by
     /// without reaching the fuse; says how often it crashed.
     pub(crate) async fn crash_at_every_step<F: Future<Output = ()>>(&mut self, settled: impl Fn(Client) -> F) -> usize {
-        for crashes in 0.. {
+        const CRASHES_MAX: usize = 500;
+        for crashes in 0..CRASHES_MAX {
             self.fuse.set(1);
             self.start();
             let client = self.client.clone();
@@ -259,7 +267,7 @@ impl World {
                 () = settled(client) => return crashes,
             }
         }
-        0
+        unreachable!("it never comes to rest: {:?}", self.fuse.effects())
     }
 
     pub(crate) async fn create(&self, resource: Resource, object: Value) -> DynamicObject {

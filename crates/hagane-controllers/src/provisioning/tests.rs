@@ -1,1 +1,8 @@
-//! tests
+mod crash;
+mod deletion;
+mod faults;
+mod holders;
+mod names;
+mod road;
+mod roles;
+mod site;
