@@ -68,10 +68,13 @@ fn make_by_hand(world: &VirshWorld, base: &str, xml: &str, uid: &str) -> Duratio
 }
 
 fn print(name: &str, times: &mut [Duration]) {
+    // In the order of measurement, so that both sides of a round can be compared.
+    let samples: Vec<f64> = times.iter().map(Duration::as_secs_f64).collect();
     times.sort_unstable();
     let seconds = |index: usize| times[index].as_secs_f64();
     println!(
-        "{{\"name\": \"{name}\", \"median\": {:.3}, \"min\": {:.3}, \"max\": {:.3}, \"unit\": \"s\", \"n\": {}}}",
+        "{{\"name\": \"{name}\", \"median\": {:.3}, \"min\": {:.3}, \"max\": {:.3}, \"unit\": \"s\", \"n\": {}, \
+         \"samples\": {samples:.4?}}}",
         seconds(times.len() / 2),
         seconds(0),
         seconds(times.len() - 1),
