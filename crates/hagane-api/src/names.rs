@@ -40,6 +40,60 @@ pub fn dns_subdomain_problem(name: &str) -> Option<String> {
     )
 }
 
+/// Most characters of a Linux login name.
+const LOGIN_LENGTH_MAX: usize = 32;
+/// Most characters of a playbook variable's name.
+const VARIABLE_LENGTH_MAX: usize = 128;
+/// Names that mean something to Ansible itself: a variable of that name would change how a run works.
+const ANSIBLE_VARIABLES: [&str; 18] = [
+    "become",
+    "connection",
+    "environment",
+    "gather_facts",
+    "group_names",
+    "groups",
+    "hosts",
+    "hostvars",
+    "inventory_dir",
+    "inventory_file",
+    "inventory_hostname",
+    "inventory_hostname_short",
+    "omit",
+    "play_hosts",
+    "playbook_dir",
+    "role_name",
+    "vars",
+    "environ",
+];
+
+/// Says why `name` is no login name that is safe on a command line, or nothing.
+#[must_use]
+pub fn login_name_problem(name: &str) -> Option<String> {
+    let first = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    let inside = |byte: u8| first(byte) || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
+    let fits = name.len() <= LOGIN_LENGTH_MAX && name.bytes().all(inside) && name.bytes().next().is_some_and(first);
+    (!fits).then(|| {
+        format!("must be a login name of lower-case letters, digits, '_', '-' and '.', at most {LOGIN_LENGTH_MAX} characters")
+    })
+}
+
+/// Says why a playbook variable of a user's cannot be called `name`, or nothing.
+#[must_use]
+pub fn variable_name_problem(name: &str) -> Option<String> {
+    let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let starts_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
+    if !starts_well || name.len() > VARIABLE_LENGTH_MAX || !name.bytes().all(inside) {
+        let length = VARIABLE_LENGTH_MAX;
+        return Some(format!(
+            "must have letters, digits and '_', not start with a digit, and at most {length} characters"
+        ));
+    }
+    if name.starts_with("ansible_") || name.starts_with("hagane_") || ANSIBLE_VARIABLES.contains(&name) {
+        return Some("must be no name that Ansible or the installer uses itself (ansible_…, hagane_…)".to_owned());
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,5 +1,6 @@
 //! `bpa.akraino.org/v1alpha1`: the Binary Provisioning Agent's kinds.
 
+mod checks;
 pub mod provisioning;
 pub mod reasons;
 pub mod software;

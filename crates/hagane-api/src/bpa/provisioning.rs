@@ -327,6 +327,7 @@ pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
     }
     check_counts(&mut errors, spec);
     check_named(&mut errors, spec);
+    super::checks::check(&mut errors, spec);
     for (field, cidr) in [("spec.PodSubnet", &spec.pod_subnet), ("spec.serviceSubnet", &spec.service_subnet)] {
         if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty())
             && cidr.parse::<ipnet::IpNet>().is_err()
@@ -355,7 +356,7 @@ fn check_amounts(
 }
 
 /// Most masters of a cluster: etcd gets slower with every member, and placing many masters of different sizes takes long.
-const MASTERS_MAX: i64 = 9;
+pub(super) const MASTERS_MAX: i64 = 9;
 
 fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
     if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas)
@@ -522,7 +523,7 @@ mod tests {
             (json!({"masters": [{}]}), "spec.masters[0]: Invalid value: []"),
             (json!({"masters": [{"A b": {}}]}), "spec.masters[0]: Invalid value: \"A b\""),
             (json!({"masters": [{"a": {"mac-address": "x"}}]}), "spec.masters[0].a.mac-address: Invalid value: \"x\""),
-            (json!({"masters": [{"a": {}}, {"a": {}}]}), "spec.masters[1].a: Duplicate value: \"a\""),
+            (json!({"masters": [{"a": {}}, {"a": {}}, {"b": {}}]}), "spec.masters[1].a: Duplicate value: \"a\""),
             (
                 json!({"masters": [{"a": {"mac-address": mac}}], "workers": [{"b": {"mac-address": mac}}]}),
                 "spec.workers[0].b.mac-address: Duplicate value",

@@ -74,6 +74,18 @@ pub struct Bmc {
     pub disable_certificate_verification: Option<bool>,
 }
 
+impl Bmc {
+    /// What its address leads to, so that two spellings of one controller's address are equal; nothing for an empty one.
+    #[must_use]
+    pub fn identity(&self) -> Option<String> {
+        let rest = self.address.split_once("://").map_or(self.address.as_str(), |(_, rest)| rest);
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
+        let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
+        (!host.is_empty()).then(|| format!("{host}/{}", path.join("/")))
+    }
+}
+
 /// Names the object that uses a host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -387,6 +399,19 @@ mod tests {
         let host = |mac: &str| json!({"spec": {"online": true, "bootMACAddress": mac}});
         assert_eq!(validate(&host("52-54-00-AA-BB-01"), Some(&host("52:54:00:aa:bb:01"))), []);
         assert_eq!(validate(&host("52:54:00:aa:bb:02"), Some(&host("52:54:00:aa:bb:01"))).len(), 1);
+    }
+
+    #[test]
+    fn knows_a_management_controller_in_other_spellings() {
+        let identity = |address: &str| Bmc { address: address.to_owned(), ..Bmc::default() }.identity();
+        let first = identity("redfish+http://BMC.test:8000/redfish/v1/Systems/a");
+        assert_eq!(first, identity("redfish-virtualmedia+http://admin@bmc.test:8000/redfish//v1/Systems/a/"));
+        for other in
+            ["redfish+http://bmc.test:8000/redfish/v1/Systems/A", "redfish+http://bmc.test:8001/redfish/v1/Systems/a"]
+        {
+            assert_ne!(first, identity(other), "{other}");
+        }
+        assert_eq!((identity(""), identity("redfish:///x")), (None, None));
     }
 
     #[test]

@@ -27,6 +27,8 @@ words! {
         InvalidSpec,
         /// Another host has the same MAC address: the message names it.
         DuplicateMac,
+        /// Another host has the same management controller: the message names it.
+        DuplicateBmc,
         /// It can be chosen.
         Available,
         /// Somebody uses it: the message names the user.

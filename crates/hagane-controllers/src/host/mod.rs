@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use hagane_api::condition::merge_conditions;
 use hagane_api::keys::{HARDWARE_DETAILS_ANNOTATION, HOST_PAUSED_ANNOTATION, HOST_UNHEALTHY_ANNOTATIONS};
-use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, GROUP, HardwareDetails, validate_host_spec};
+use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, Bmc, GROUP, HardwareDetails, validate_host_spec};
 use hagane_plan::decision::Next as Decided;
 use hagane_plan::host::{Action, Annotation, Facts, consumer_name, decide};
 use kube::ResourceExt as _;
@@ -18,6 +18,9 @@ const METAL3_FINALIZER: &str = "baremetalhost.metal3.io";
 pub struct HostController;
 
 type SeenHost = Seen<BareMetalHostSpec, BareMetalHostStatus>;
+
+#[cfg(test)]
+mod tests;
 
 #[async_trait]
 impl Controller for HostController {
@@ -37,7 +40,7 @@ impl Controller for HostController {
     }
 
     fn watches(&self) -> Vec<Watch> {
-        self.resources().into_iter().map(|resource| Watch::new(resource, same_boot_mac)).collect()
+        self.resources().into_iter().map(|resource| Watch::new(resource, alike)).collect()
     }
 
     async fn reconcile(&self, seen: SeenHost, pass: &Pass) -> Result<Next, PassError> {
@@ -91,17 +94,22 @@ fn observe(seen: &SeenHost, caches: &Caches) -> Facts {
             .iter()
             .find(|key| seen.annotation(key).is_some())
             .map(|key| (*key).to_owned()),
-        duplicate_of: duplicate_of(seen, caches),
+        duplicate_of: earlier_with_same(seen, caches, boot_mac),
+        same_bmc_as: earlier_with_same(seen, caches, bmc),
     }
 }
 
-/// An earlier host of the namespace with the same boot MAC address, in any spelling.
-fn duplicate_of(seen: &SeenHost, caches: &Caches) -> Option<String> {
-    let mac = boot_mac(&seen.raw)?;
+/// An earlier host of the namespace that has the same of something that only one can have.
+fn earlier_with_same<T: PartialEq>(
+    seen: &SeenHost,
+    caches: &Caches,
+    what: impl Fn(&DynamicObject) -> Option<T>,
+) -> Option<String> {
+    let own = what(&seen.raw)?;
     let hosts = caches.list(seen.key.resource, &seen.key.namespace);
     let mut earlier: Vec<_> = hosts
         .iter()
-        .filter(|host| boot_mac(host) == Some(mac) && creation_order(host) < creation_order(&seen.raw))
+        .filter(|host| what(host).as_ref() == Some(&own) && creation_order(host) < creation_order(&seen.raw))
         .collect();
     earlier.sort_by_key(|host| creation_order(host));
     earlier.first().map(|host| host.name_any())
@@ -116,16 +124,32 @@ fn boot_mac(object: &DynamicObject) -> Option<hagane_api::mac::MacAddress> {
     object.data.pointer("/spec/bootMACAddress")?.as_str()?.parse().ok()
 }
 
-/// Other hosts of the namespace that have the changed host's boot MAC address, before or after the change.
-fn same_boot_mac(change: &Change<'_>, caches: &Caches) -> Vec<ObjectKey> {
-    let macs = [change.old.and_then(boot_mac), change.new.and_then(boot_mac)];
-    if macs[0] == macs[1] {
+fn bmc(object: &DynamicObject) -> Option<String> {
+    let address = object.data.pointer("/spec/bmc/address")?.as_str()?.to_owned();
+    Bmc { address, ..Bmc::default() }.identity()
+}
+
+/// Other hosts of the namespace with the changed host's boot MAC address or management controller, before or after the
+/// change.
+fn alike(change: &Change<'_>, caches: &Caches) -> Vec<ObjectKey> {
+    let mut concerned = concerned(change, caches, boot_mac);
+    concerned.extend(self::concerned(change, caches, bmc));
+    concerned
+}
+
+fn concerned<T: PartialEq>(
+    change: &Change<'_>,
+    caches: &Caches,
+    what: impl Fn(&DynamicObject) -> Option<T>,
+) -> Vec<ObjectKey> {
+    let sides = [change.old, change.new].map(|side| side.and_then(&what));
+    if sides[0] == sides[1] {
         return Vec::new();
     }
     let hosts = caches.list(change.key.resource, &change.key.namespace);
     let concerned = hosts.iter().filter(|host| {
-        let mac = boot_mac(host);
-        mac.is_some() && macs.contains(&mac) && host.name_any() != change.key.name
+        let same = what(host);
+        same.is_some() && sides.contains(&same) && host.name_any() != change.key.name
     });
     concerned.map(|host| ObjectKey::of(change.key.resource, host)).collect()
 }

@@ -10,8 +10,8 @@ use hagane_api::quantity::{MemoryMib, MilliCpus};
 use hagane_plan::host::{HostInput, consumer_name, host_facts, mark_duplicate_macs};
 use hagane_plan::provisioning::{Claim, Host, HostCheck, HostCheckResult, HostRef};
 use hagane_ports::{HostKey, RemoteCommand, RemoteShell, ShellError, ShellTarget};
-use kube::ResourceExt as _;
-use kube::api::{DynamicObject, Patch, PatchParams};
+use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::SeenProvisioning;
@@ -27,6 +27,17 @@ pub(super) fn of_namespace(caches: &Caches, namespace: &str) -> Vec<Arc<DynamicO
     let mut objects = caches.list(resource, namespace);
     objects.sort_by_key(|object| creation_order(object));
     objects
+}
+
+/// The same as the API has them now. Caches may be behind a claim that was made a moment ago, and a claim that is not seen
+/// when its object is deleted would never be given back.
+pub(super) async fn listed(client: &Client, namespace: &str) -> Result<Vec<Arc<DynamicObject>>, PassError> {
+    let Some(resource) = resource() else { return Ok(Vec::new()) };
+    let list = resource.api(client, namespace).list(&ListParams::default()).await;
+    let mut objects: Vec<_> =
+        list.map_err(|error| PassError::api("list the hosts", error))?.into_iter().map(Arc::new).collect();
+    objects.sort_by_key(|object| creation_order(object));
+    Ok(objects)
 }
 
 fn resource() -> Option<Resource> {

@@ -36,7 +36,11 @@ pub(super) struct Observed {
 
 pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Observed, PassError> {
     let cluster = cluster_name(&seen.raw);
-    let objects = hosts::of_namespace(&pass.caches, &seen.key.namespace);
+    let objects = if seen.is_deleting() {
+        hosts::listed(&pass.context.client, &seen.key.namespace).await?
+    } else {
+        hosts::of_namespace(&pass.caches, &seen.key.namespace)
+    };
     let (login, private_key) = login::read(&pass.context.client, &seen.key.namespace, &seen.spec).await?;
     let (secret_fact, secret) = secret::read(&pass.context.client, seen, &cluster).await?;
     let recorded = seen.status.run.as_ref();

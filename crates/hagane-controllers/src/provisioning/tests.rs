@@ -2,6 +2,7 @@ mod crash;
 mod deletion;
 mod faults;
 mod holders;
+mod input;
 mod names;
 mod road;
 mod roles;

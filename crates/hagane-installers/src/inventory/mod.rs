@@ -8,13 +8,10 @@ mod variables;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use hagane_api::names::dns_label_problem;
+use hagane_api::names::{dns_label_problem, login_name_problem};
 use hagane_ports::installer::{InstallRequest, InstallerError, Inventory, InventoryNode, NodeRole};
 
 pub use variables::{check_variable_name, render_variables};
-
-/// Most characters of a Linux login name.
-const USER_LENGTH_MAX: usize = 32;
 
 /// Renders `hosts.ini` with kubespray's group names, nodes in the inventory's own order.
 ///
@@ -96,17 +93,7 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
 }
 
 fn check_user(user: &str) -> Result<(), InstallerError> {
-    let first = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
-    let inside = |byte: u8| first(byte) || byte.is_ascii_digit() || byte == b'-' || byte == b'.';
-    let fits = user.len() <= USER_LENGTH_MAX && user.bytes().all(inside) && user.bytes().next().is_some_and(first);
-    if fits {
-        return Ok(());
-    }
-    Err(invalid(
-        "ssh.user",
-        user,
-        "a login name of lower-case letters, digits, '_', '-' and '.', at most 32 characters",
-    ))
+    login_name_problem(user).map_or(Ok(()), |problem| Err(invalid("ssh.user", user, problem)))
 }
 
 fn names_with_role(inventory: &Inventory, role: NodeRole) -> Vec<&str> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use hagane_api::names::variable_name_problem;
 use hagane_ports::installer::InstallerError;
 use serde_json::Value;
 
@@ -10,28 +11,6 @@ use super::invalid;
 
 /// Deepest nesting of a value.
 const DEPTH_MAX: usize = 32;
-
-/// Names that mean something to Ansible itself; a variable of that name would change how the run works.
-const RESERVED: [&str; 18] = [
-    "become",
-    "connection",
-    "environment",
-    "gather_facts",
-    "group_names",
-    "groups",
-    "hosts",
-    "hostvars",
-    "inventory_dir",
-    "inventory_file",
-    "inventory_hostname",
-    "inventory_hostname_short",
-    "omit",
-    "play_hosts",
-    "playbook_dir",
-    "role_name",
-    "vars",
-    "environ",
-];
 
 /// Renders a YAML variables file; every string in a value, however deep, is tagged `!unsafe`, so that it is never a
 /// template.
@@ -59,19 +38,7 @@ pub fn render_variables(variables: &BTreeMap<String, Value>) -> Result<String, I
 /// # Errors
 /// [`InstallerError::Invalid`] saying what a name may be.
 pub fn check_variable_name(name: &str) -> Result<(), InstallerError> {
-    let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    let starts_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphabetic() || byte == b'_');
-    if !starts_well || name.len() > 128 || !name.bytes().all(inside) {
-        return Err(invalid("variable name", name, "letters, digits and '_', not starting with a digit, at most 128"));
-    }
-    if name.starts_with("ansible_") || name.starts_with("hagane_") || RESERVED.contains(&name) {
-        return Err(invalid(
-            "variable name",
-            name,
-            "not a name that Ansible or the installer uses itself (ansible_…, hagane_…)",
-        ));
-    }
-    Ok(())
+    variable_name_problem(name).map_or(Ok(()), |problem| Err(invalid("variable name", name, problem)))
 }
 
 fn write_value(text: &mut String, name: &str, value: &Value, depth: usize) -> Result<(), InstallerError> {

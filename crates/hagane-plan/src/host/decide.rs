@@ -74,6 +74,8 @@ pub struct Facts {
     pub unhealthy: Option<String>,
     /// Earlier host with the same boot MAC address.
     pub duplicate_of: Option<String>,
+    /// Earlier host with the same management controller.
+    pub same_bmc_as: Option<String>,
 }
 
 /// Decides what a host needs next.
@@ -140,6 +142,10 @@ fn standing(facts: &Facts, known: &ConditionDraft) -> Standing {
     if let Some(other) = &facts.duplicate_of {
         let message = format!("host {other} has the same boot MAC address");
         return broken(Reason::DuplicateMac, message, "registration error");
+    }
+    if let Some(other) = &facts.same_bmc_as {
+        let message = format!("host {other} has the same management controller (spec.bmc.address)");
+        return broken(Reason::DuplicateBmc, message, "registration error");
     }
     if let Annotation::Broken(_) = facts.annotation {
         return broken(Reason::FactsInvalid, known.message.clone(), "inspection error");

@@ -1,6 +1,7 @@
 //! From a `BareMetalHost` object to what the role planner knows of a host.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 use hagane_api::keys::{
     FEATURE_LABEL_PREFIX, HARDWARE_DETAILS_ANNOTATION, HOST_PAUSED_ANNOTATION, HOST_UNHEALTHY_ANNOTATIONS,
@@ -101,13 +102,12 @@ fn nics_of(nics: &[hagane_api::metal3::Nic]) -> Vec<Nic> {
     let mut found: Vec<Nic> = Vec::new();
     for nic in nics {
         let Some(mac) = nic.mac.as_deref().and_then(|text| text.parse::<MacAddress>().ok()) else { continue };
-        // An IPv6 link-local address may carry a zone, and leads nowhere from another machine.
-        let address = nic.ip.as_deref().and_then(|text| text.split('/').next()?.parse().ok());
+        let address = nic.ip.as_deref().and_then(|text| text.split('/').next()?.parse().ok()).filter(leads_there);
         match found.iter_mut().find(|known| known.mac == mac) {
             Some(known) => {
                 let better = match (known.address, address) {
                     (None, Some(_)) => true,
-                    (Some(old), Some(new)) => old.is_ipv6() && std::net::IpAddr::is_ipv4(&new),
+                    (Some(old), Some(new)) => old.is_ipv6() && new.is_ipv4(),
                     _ => false,
                 };
                 if better {
@@ -118,6 +118,15 @@ fn nics_of(nics: &[hagane_api::metal3::Nic]) -> Vec<Nic> {
         }
     }
     found
+}
+
+/// Whether an address leads to the host from another machine: not to that machine itself, to many, or only on the link.
+fn leads_there(address: &IpAddr) -> bool {
+    let on_link = match address {
+        IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+        IpAddr::V6(address) => address.is_unicast_link_local(),
+    };
+    !(on_link || address.is_loopback() || address.is_unspecified() || address.is_multicast())
 }
 
 /// `0x8086 0x1572` as `8086 1572`.

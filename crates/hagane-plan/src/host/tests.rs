@@ -186,6 +186,7 @@ fn facts() -> Facts {
         consumer: None,
         unhealthy: None,
         duplicate_of: None,
+        same_bmc_as: None,
     }
 }
 
@@ -236,6 +237,7 @@ fn every_reason_and_every_wait_is_given_by_something() {
         Facts { annotation: Annotation::Broken("x".to_owned()), ..facts() },
         Facts { errors: vec![FieldError::required("spec", "")], ..facts() },
         Facts { duplicate_of: who(), ..facts() },
+        Facts { same_bmc_as: who(), ..facts() },
         Facts { consumer: who(), ..facts() },
         Facts { unhealthy: who(), ..facts() },
         Facts { paused: true, ..facts() },

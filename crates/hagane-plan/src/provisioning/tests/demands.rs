@@ -42,7 +42,7 @@ fn reads_the_form_by_size() {
 #[test]
 fn reads_the_form_by_mac_and_the_mixed_one() {
     let wanted = ask(json!({
-        "masters": [{"master-1": {"mac-address": "52-54-00-6B-01-0A", "cpu": 4, "memory": "8Gi"}}],
+        "masters": [{"master-1": {"mac-address": "52-54-00-6B-01-0A", "cpu": 4, "memory": "8Gi"}}, {"master-2": {}}],
         "workers": [{"worker-1": {"cpu": 2, "sriov": true}}, {"worker-2": {"qat": false}}],
         "worker": {"cpu": 1}, "master": {"memory": "1Gi", "replicas": 3},
     }));
@@ -50,6 +50,7 @@ fn reads_the_form_by_mac_and_the_mixed_one() {
         nodes(&wanted),
         [
             "master-1 master: MAC address 52:54:00:6b:01:0a, 4 CPUs, 8 GiB of memory",
+            "master-2 master: ",
             "edge-master-1 master: 1 GiB of memory",
             "edge-master-2 master: 1 GiB of memory",
             "edge-master-3 master: 1 GiB of memory",
@@ -73,12 +74,12 @@ fn without_workers_the_masters_are_workers() {
 #[test]
 fn a_master_given_as_a_worker_too_is_one_node_in_both_roles() {
     let wanted = ask(json!({
-        "masters": [{"a": {"mac-address": "52:54:00:00:10:01", "cpu": 2}}, {"b": {}}],
+        "masters": [{"a": {"mac-address": "52:54:00:00:10:01", "cpu": 2}}, {"b": {}}, {"c": {}}],
         "workers": [{"a": {"mac-address": "52-54-00-00-10-01", "memory": "1Gi"}}],
     }));
     assert_eq!(
         nodes(&wanted),
-        ["a master+worker: MAC address 52:54:00:00:10:01, 2 CPUs, 1 GiB of memory", "b master: "]
+        ["a master+worker: MAC address 52:54:00:00:10:01, 2 CPUs, 1 GiB of memory", "b master: ", "c master: "]
     );
 }
 

@@ -1,0 +1,134 @@
+//! Checks of a Provisioning that reach beyond one field, and of the names that end up in an inventory.
+
+use std::collections::BTreeSet;
+
+use super::provisioning::{MASTERS_MAX, ProvisioningSpec};
+use crate::field::FieldError;
+use crate::names::{dns_label_problem, dns_subdomain_problem, login_name_problem, variable_name_problem};
+
+/// Node names that Ansible gives a meaning of its own: as groups, or as the machine it runs on.
+const RESERVED_NODES: [&str; 4] = ["all", "ungrouped", "localhost", "etcd"];
+
+pub(super) fn check(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    check_masters(errors, spec);
+    check_node_names(errors, spec);
+    check_login(errors, spec);
+    check_variables(errors, spec);
+    check_add_ons(errors, spec);
+    check_subnets(errors, spec);
+}
+
+/// Each master is an etcd member, and two members are worse than one.
+fn check_masters(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    let named = spec.masters.as_ref().map_or(0, Vec::len);
+    let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
+    let count = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
+    // An even `spec.master.replicas` alone is told at its own field.
+    if named > 0 && (1..=MASTERS_MAX).contains(&count) && count % 2 == 0 {
+        let detail = "must be an odd number of masters together with spec.master (each is an etcd member)";
+        errors.push(FieldError::invalid("spec.masters", count, detail));
+    }
+}
+
+fn check_node_names(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    for (list, entries) in [("masters", &spec.masters), ("workers", &spec.workers)] {
+        for (index, item) in entries.iter().flatten().enumerate() {
+            for name in item.keys().filter(|name| RESERVED_NODES.contains(&name.as_str())) {
+                let detail = format!("is no node name: none of {RESERVED_NODES:?}, which mean something to Ansible");
+                errors.push(FieldError::invalid(format!("spec.{list}[{index}]"), name, detail));
+            }
+        }
+    }
+}
+
+fn check_login(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    let Some(ssh) = &spec.ssh else { return };
+    if let Some((user, problem)) = ssh.user.as_ref().and_then(|user| Some((user, login_name_problem(user)?))) {
+        errors.push(FieldError::invalid("spec.ssh.user", user, problem));
+    }
+    let secret = ssh.secret_name.as_ref().filter(|name| !name.is_empty());
+    if let Some((name, problem)) = secret.and_then(|name| Some((name, dns_subdomain_problem(name)?))) {
+        errors.push(FieldError::invalid("spec.ssh.secretName", name, format!("is no name of a Secret: {problem}")));
+    }
+}
+
+fn check_variables(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    for name in spec.variables.keys() {
+        if let Some(problem) = variable_name_problem(name) {
+            errors.push(FieldError::invalid("spec.variables", name, format!("is no variable name: {problem}")));
+        }
+    }
+}
+
+fn check_add_ons(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    let mut seen = BTreeSet::new();
+    for (index, name) in spec.kud_plugins.iter().enumerate() {
+        let field = format!("spec.KUDPlugins[{index}]");
+        if let Some(problem) = dns_label_problem(name) {
+            errors.push(FieldError::invalid(field, name, format!("is no name of an add-on: {problem}")));
+        } else if !seen.insert(name) {
+            errors.push(FieldError::duplicate(field, name, "each add-on once"));
+        }
+    }
+}
+
+fn check_subnets(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    let parsed = |text: &Option<String>| text.as_ref().and_then(|text| text.parse::<ipnet::IpNet>().ok());
+    let (Some(pods), Some(services)) = (parsed(&spec.pod_subnet), parsed(&spec.service_subnet)) else { return };
+    if pods.contains(&services) || services.contains(&pods) {
+        let detail = format!("must not overlap spec.PodSubnet, which is {pods}");
+        errors.push(FieldError::invalid("spec.serviceSubnet", services.to_string(), detail));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use crate::bpa::provisioning::validate;
+
+    fn errors(spec: &Value) -> Vec<String> {
+        validate(&json!({"spec": spec}), None).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn names_what_would_reach_an_inventory() {
+        for (spec, start) in [
+            (json!({"masters": [{"a": {}}, {"b": {}}]}), "spec.masters: Invalid value: 2: must be an odd number"),
+            (json!({"masters": [{"a": {}}], "master": {}}), "spec.masters: Invalid value: 2: must be an odd number"),
+            (json!({"masters": [{"localhost": {}}]}), "spec.masters[0]: Invalid value: \"localhost\": is no node name"),
+            (json!({"master": {}, "workers": [{"etcd": {}}]}), "spec.workers[0]: Invalid value: \"etcd\""),
+            (
+                json!({"master": {}, "ssh": {"secretName": "../../kube-system/secrets/x"}}),
+                "spec.ssh.secretName: Invalid value: \"../../kube-system/secrets/x\": is no name of a Secret",
+            ),
+            (json!({"master": {}, "ssh": {"user": "-oProxyCommand=x"}}), "spec.ssh.user: Invalid value"),
+            (json!({"master": {}, "ssh": {"user": ""}}), "spec.ssh.user: Invalid value: \"\""),
+            (
+                json!({"master": {}, "variables": {"ansible_connection": "local"}}),
+                "spec.variables: Invalid value: \"ansible_connection\": is no variable name",
+            ),
+            (json!({"master": {}, "variables": {"{{ x }}": 1}}), "spec.variables: Invalid value: \"{{ x }}\""),
+            (json!({"master": {}, "KUDPlugins": ["a b"]}), "spec.KUDPlugins[0]: Invalid value: \"a b\""),
+            (json!({"master": {}, "KUDPlugins": ["a", "a"]}), "spec.KUDPlugins[1]: Duplicate value: \"a\""),
+            (
+                json!({"master": {}, "PodSubnet": "10.0.0.0/8", "serviceSubnet": "10.96.0.0/12"}),
+                "spec.serviceSubnet: Invalid value: \"10.96.0.0/12\": must not overlap spec.PodSubnet",
+            ),
+        ] {
+            let found = errors(&spec);
+            assert!(found.len() == 1 && found[0].starts_with(start), "{spec}: {found:?}");
+        }
+    }
+
+    #[test]
+    fn takes_three_masters_however_they_are_named() {
+        for spec in [
+            json!({"masters": [{"a": {}}, {"b": {}}, {"c": {}}]}),
+            json!({"masters": [{"a": {}}, {"b": {}}], "master": {}}),
+            json!({"master": {"replicas": 3}, "ssh": {"user": "lab", "secretName": ""}, "variables": {"dns_domain": "x"}}),
+        ] {
+            assert_eq!(errors(&spec), Vec::<String>::new(), "{spec}");
+        }
+    }
+}
