@@ -24,7 +24,7 @@ use hagane_plan::decision::Next as Decided;
 use hagane_plan::provisioning::{Action, decide};
 use tracing::warn;
 
-use crate::runtime::{Controller, Next, Pass, PassError, Resource, Seen, Watch};
+use crate::runtime::{Controller, EventDraft, Next, Pass, PassError, Resource, Seen, Severity, Watch};
 
 /// A decision asks again at most as often as there are things to find out; more is a bug.
 const ROUNDS_MAX: usize = 8;
@@ -57,6 +57,14 @@ impl Controller for ProvisioningController {
     }
 
     async fn reconcile(&self, seen: SeenProvisioning, pass: &Pass) -> Result<Next, PassError> {
+        if let Some(problem) = unreadable(&seen) {
+            // Without it nobody knows whether a run lives: nothing is decided, and nothing overwritten.
+            let message = format!("the status cannot be read, perhaps a newer version wrote it: {problem}");
+            warn!(problem = message, "left alone");
+            let event = EventDraft { severity: Severity::Warning, reason: "StatusUnreadable".to_owned(), message };
+            pass.recorder(&seen).events(&[event]).await;
+            return Ok(Next::AwaitChange);
+        }
         let mut observed = observe::observe(&seen, pass).await?;
         let mut decision = decide(&observed.facts);
         for round in 0.. {
@@ -85,4 +93,13 @@ impl Controller for ProvisioningController {
             Decided::Now => Next::Stale,
         })
     }
+}
+
+/// Why the recorded status cannot be relied on. Deletion does not need it.
+fn unreadable(seen: &SeenProvisioning) -> Option<String> {
+    let status = seen.raw_status();
+    if status.is_null() || seen.is_deleting() {
+        return None;
+    }
+    serde_json::from_value::<ProvisioningStatus>(status.clone()).err().map(|error| error.to_string())
 }

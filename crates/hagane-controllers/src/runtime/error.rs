@@ -48,6 +48,12 @@ impl PassError {
         }
     }
 
+    /// Wraps an error of a write to the pass's own object: one that is gone since it was read has changed, too.
+    #[must_use]
+    pub fn own(operation: &'static str, source: kube::Error) -> Self {
+        if is_not_found(&source) { Self::Conflict } else { Self::api(operation, source) }
+    }
+
     /// When to look again.
     #[must_use]
     pub fn next(&self) -> Next {

@@ -61,7 +61,7 @@ impl Recorder {
         let patch = json!({"metadata": self.precondition(), "status": change});
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.api.patch_status(&self.key.name, &params, &Patch::Merge(patch)).await;
-        self.newest = written.map_err(|error| PassError::api("write the status", error))?;
+        self.newest = written.map_err(|error| PassError::own("write the status", error))?;
         Ok(true)
     }
 
@@ -77,7 +77,7 @@ impl Recorder {
         }
         let params = PatchParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PatchParams::default() };
         let written = self.api.patch(&self.key.name, &params, &Patch::Merge(change)).await;
-        self.newest = written.map_err(|error| PassError::api("write the object", error))?;
+        self.newest = written.map_err(|error| PassError::own("write the object", error))?;
         Ok(())
     }
 
@@ -97,7 +97,7 @@ impl Recorder {
     /// Removes a finalizer: for an object that is being deleted, the last one ends its life.
     ///
     /// # Errors
-    /// As [`Self::status`]; an object that is gone already is no error.
+    /// As [`Self::status`].
     pub async fn remove_finalizer(&mut self, finalizer: &str) -> Result<(), PassError> {
         let mut finalizers = self.newest.metadata.finalizers.clone().unwrap_or_default();
         let before = finalizers.len();
@@ -105,10 +105,7 @@ impl Recorder {
         if finalizers.len() == before {
             return Ok(());
         }
-        match self.patch(json!({"metadata": {"finalizers": finalizers}})).await {
-            Err(PassError::Api { source, .. }) if super::error::is_not_found(&source) => Ok(()),
-            other => other,
-        }
+        self.patch(json!({"metadata": {"finalizers": finalizers}})).await
     }
 
     /// Publishes events. They are a service to people: one that cannot be written is logged and dropped.

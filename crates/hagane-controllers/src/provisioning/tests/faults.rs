@@ -260,3 +260,23 @@ async fn one_bad_provisioning_never_holds_up_another() {
     let request = site.installer.request(&text(&trapped["status"]["run"]["id"])).expect("a request");
     assert_eq!(request.variables["motd"], "{{ lookup('pipe','touch X') }}", "it is passed on as data");
 }
+
+#[test]
+fn a_status_of_another_version_is_not_taken_for_none() {
+    let read = |status: Value, deleting: bool| {
+        let mut object = json!({"metadata": {"name": "edge", "namespace": "default"}, "spec": {}, "status": status});
+        if deleting {
+            object["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let raw: kube::api::DynamicObject = serde_json::from_value(object).expect("an object");
+        let key = crate::runtime::ObjectKey::of(provisionings(), &raw);
+        let seen = crate::runtime::Seen::read(key, std::sync::Arc::new(raw)).expect("the spec reads");
+        super::super::unreadable(&seen)
+    };
+    let newer = json!({"phase": "Hibernating", "run": {"id": "u-1"}});
+    assert!(read(newer.clone(), false).is_some_and(|problem| problem.contains("Hibernating")));
+    assert_eq!(
+        (read(newer, true), read(json!({"phase": "Ready"}), false), read(Value::Null, false)),
+        (None, None, None)
+    );
+}
