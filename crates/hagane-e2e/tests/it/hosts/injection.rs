@@ -4,16 +4,13 @@ use anyhow::{Context, Result, ensure};
 use hagane_testkit::road::ssh_secret_manifest;
 use serde_json::{Value, json};
 
-use super::kubespray::{for_kubespray, small_tree, wait_succeeded};
+use super::kubespray::{for_kubespray, injected, small_tree, wait_succeeded};
 use super::objects::{by_mac, facts, host};
 use super::site::{SAID, Site, in_lab, line, text};
 
-/// Names of the files that would appear.
-const FILES: &str = "/tmp/hagane-injected-";
-
 /// A template that leaves a file where it is evaluated.
-fn template(place: &str) -> String {
-    format!("{{{{ lookup('ansible.builtin.pipe', 'touch {FILES}{place}') }}}}")
+fn template(site: &Site<'_>, place: &str) -> String {
+    format!("{{{{ lookup('ansible.builtin.pipe', 'touch {}/{place}') }}}}", injected(site.lab).display())
 }
 
 #[test]
@@ -28,13 +25,14 @@ fn what_users_write_is_never_run() -> Result<()> {
 
 fn host_with_templates(site: &Site<'_>) -> Result<()> {
     let server = site.hosts()[0].clone();
+    site.on_host("server", &["install", "--directory", "--mode=1777", &injected(site.lab).display().to_string()])?;
     let mut facts = facts(server.cpus, server.memory_mib, &server.mac, &server.address.to_string());
-    facts["hostname"] = json!(template("hostname"));
-    facts["cpu"]["model"] = json!(template("model"));
-    facts["nics"][0]["name"] = json!(template("nic"));
-    facts["systemVendor"] = json!({"manufacturer": template("maker")});
+    facts["hostname"] = json!(template(site, "hostname"));
+    facts["cpu"]["model"] = json!(template(site, "model"));
+    facts["nics"][0]["name"] = json!(template(site, "nic"));
+    facts["systemVendor"] = json!({"manufacturer": template(site, "maker")});
     let mut object = host("server", &server.mac, &facts);
-    object["spec"]["description"] = json!(template("description"));
+    object["spec"]["description"] = json!(template(site, "description"));
     site.create(&object)?;
     let secret: Value = serde_json::from_str(&ssh_secret_manifest(&site.ssh_key()?)).context("a Secret")?;
     site.create(&secret)
@@ -50,7 +48,7 @@ fn with(site: &Site<'_>, fields: &Value) -> Value {
 }
 
 fn refused(site: &Site<'_>) -> Result<()> {
-    let text = template("refused");
+    let text = template(site, "refused");
     let case = |fields: Value, word: &'static str| (with(site, &fields), vec![word]);
     let mut named = with(site, &json!({}));
     named["metadata"]["name"] = json!(text);
@@ -68,6 +66,7 @@ fn refused(site: &Site<'_>) -> Result<()> {
         case(json!({"replicas": text}), "replicas"),
         case(json!({"PodSubnet": text}), "spec.PodSubnet"),
         case(json!({"serviceSubnet": text}), "spec.serviceSubnet"),
+        case(json!({"KUDPlugins": [text]}), "spec.KUDPlugins[0]"),
         case(json!({"installer": text}), "installer"),
         case(json!({"ssh": {"port": text}}), "port"),
         case(json!({"timeLimitMinutes": text}), "timeLimitMinutes"),
@@ -78,12 +77,14 @@ fn refused(site: &Site<'_>) -> Result<()> {
 /// What the API may take, and the controller does not act on.
 fn never_run(site: &Site<'_>) -> Result<()> {
     for fields in [
-        json!({"ssh": {"user": template("user")}}),
-        json!({"ssh": {"secretName": template("secret")}}),
-        json!({"variables": {template("name"): "x"}}),
-        json!({"variables": {"deep": {template("key"): "x"}}}),
+        json!({"ssh": {"user": template(site, "user")}}),
+        json!({"ssh": {"secretName": template(site, "secret")}}),
+        json!({"variables": {template(site, "name"): "x"}}),
+        json!({"variables": {"deep": {template(site, "key"): "x"}}}),
         json!({"variables": {"ansible_connection": "local"}}),
         json!({"variables": {"artifacts_dir": "/etc"}}),
+        json!({"installer": "kubeadm", "variables": {"note": template(site, "kubeadm")}}),
+        json!({"installer": "kubeadm", "variables": {"dns_domain": template(site, "domain")}}),
     ] {
         let object = with(site, &fields);
         if !site.try_create(&object)?.status.success() {
@@ -99,19 +100,18 @@ fn never_run(site: &Site<'_>) -> Result<()> {
 }
 
 fn data_in_a_run(site: &Site<'_>) -> Result<()> {
-    let (note, item, plugin) = (template("note"), template("item"), template("plugin"));
-    let statement = format!("{{% set x = lookup('pipe', 'touch {FILES}statement') %}}{{{{ x }}}}");
+    let (note, item) = (template(site, "note"), template(site, "item"));
+    let statement = format!("{{% set x = lookup('pipe', 'touch {}/statement') %}}{{{{ x }}}}", injected(site.lab).display());
     let deep = json!({"list": [item, {"inner": statement}], "lines": format!("a\n{item}\n")});
-    let fields = json!({"variables": {"note": note, "deep": deep}, "KUDPlugins": [plugin]});
-    let mut object = with(site, &fields);
-    object["metadata"]["annotations"] = json!({"hagane.dev/retry": template("retry"), "note": template("annotation")});
+    let mut object = with(site, &json!({"variables": {"note": note, "deep": deep}}));
+    object["metadata"]["annotations"] = json!({"hagane.dev/retry": template(site, "retry"), "note": template(site, "annotation")});
     site.create(&object)?;
     let seen = wait_succeeded(site, "text")?;
     let asked = site.on_host("server", &["cat", "/var/tmp/asked-node-1.json"])?;
     let asked: Value = serde_json::from_str(&asked).context("the playbook leaves JSON")?;
     ensure!(asked["note"] == note.as_str() && asked["deep"] == deep, "{asked}");
     let log = std::fs::read_to_string(text(&seen, "/status/run/log")).context("read the log")?;
-    ensure!(log.contains(&format!("touch {FILES}note")), "the text is not shown as it is:\n{log}");
+    ensure!(log.contains(&format!("touch {}/note", injected(site.lab).display())), "the text is not shown as it is:\n{log}");
     // The playbook's own template is the proof that one that is evaluated would be found.
     expect_nothing_ran(site, &["control"])?;
     site.delete(&["provisioning", "text"])?;
@@ -120,13 +120,11 @@ fn data_in_a_run(site: &Site<'_>) -> Result<()> {
 
 /// None of the files is there but those that are expected, neither on the host nor where hagane and Ansible run.
 fn expect_nothing_ran(site: &Site<'_>, expected: &[&str]) -> Result<()> {
-    let pattern = format!("{}*", FILES.trim_start_matches("/tmp/"));
-    let find = ["find", "/tmp", "/var/tmp", "/root", "/home", "-name", &pattern];
-    let on_host = site.on_host("server", &["find", "/tmp", "/var/tmp", "-name", &format!("'{pattern}'")])?;
+    let folder = injected(site.lab);
+    let on_host = site.on_host("server", &["ls", "--almost-all", &folder.display().to_string()])?;
     ensure!(on_host.trim().is_empty(), "on the host: {on_host}");
-    let output = site.lab.exec(find)?;
-    let found = String::from_utf8_lossy(&output.stdout).into_owned();
-    let found: Vec<_> = found.lines().filter_map(|line| line.split(FILES).nth(1)).collect();
+    let entries = std::fs::read_dir(&folder).context("list what was left")?;
+    let found: Vec<_> = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     ensure!(found == expected, "where hagane runs: {found:?}, not {expected:?}");
     Ok(())
 }

@@ -26,7 +26,7 @@ const CLUSTER_YML: &str = r#"---
         mode: "0600"
     - name: Show that a template of the playbook is evaluated
       ansible.builtin.debug:
-        msg: "{{ lookup('ansible.builtin.pipe', 'touch /tmp/hagane-injected-control') }}"
+        msg: "{{ lookup('ansible.builtin.pipe', 'touch INJECTED/control') }}"
       run_once: true
     - name: Show what was asked for
       ansible.builtin.debug:
@@ -47,6 +47,11 @@ const CLUSTER_YML: &str = r#"---
       become: false
 "#;
 
+/// Where templates leave files when they are evaluated: anybody may write there.
+pub fn injected(lab: &Lab) -> PathBuf {
+    lab.directory().join("injected")
+}
+
 /// Writes the small tree into the lab and gives the flags that name it.
 pub fn small_tree(lab: &Lab) -> Result<Vec<String>> {
     let checkout = lab.directory().join("checkout");
@@ -54,14 +59,21 @@ pub fn small_tree(lab: &Lab) -> Result<Vec<String>> {
         std::fs::create_dir_all(checkout.join(directory)).context("make the tree")?;
     }
     let playbook = checkout.join("cluster.yml");
-    std::fs::write(&playbook, CLUSTER_YML).context("write the tree")?;
-    std::fs::set_permissions(&playbook, std::fs::Permissions::from_mode(0o644)).context("let the runner read the tree")?;
+    let injected = injected(lab);
+    std::fs::create_dir_all(&injected).context("make a directory")?;
+    let text = CLUSTER_YML.replace("INJECTED", &injected.display().to_string());
+    std::fs::write(&playbook, text).context("write the tree")?;
+    for (path, mode) in [(&playbook, 0o644), (&injected, 0o1777)] {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).context("set a mode")?;
+    }
     Ok(vec![format!("--kubespray-dir={}", checkout.display())])
 }
 
-/// A Provisioning for kubespray.
+/// A Provisioning for kubespray, unless it names another installer.
 pub fn for_kubespray(name: &str, mut spec: Value) -> Value {
-    spec["installer"] = json!("kubespray");
+    if spec.get("installer").is_none() {
+        spec["installer"] = json!("kubespray");
+    }
     provisioning(name, &spec)
 }
 

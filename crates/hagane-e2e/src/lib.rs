@@ -1,0 +1,1 @@
+//! Nothing: the tests of the whole product are in `tests/it`.
