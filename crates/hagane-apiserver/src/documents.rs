@@ -1,6 +1,6 @@
-//! `/openapi/v3`: the index, and a document per group and version.
+//! `/openapi/v3`: the index, and a document per group and version. `/openapi/v2`: an empty one.
 
-use http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use http::header::{ACCEPT, CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::error::{ApiError, ApiResult};
@@ -69,6 +69,16 @@ pub(crate) fn answer(registry: &Registry, headers: &HeaderMap, path: Option<&str
         answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("public, immutable, max-age=31536000"));
     }
     Ok(answer)
+}
+
+/// Answers the older document, in the form that the client asks for.
+pub(crate) fn answer_old(headers: &HeaderMap) -> ApiResult<Answer> {
+    let accepted = headers.get(ACCEPT).and_then(|accepted| accepted.to_str().ok()).unwrap_or_default();
+    if [openapi::old::ASKED_FOR, openapi::old::MEDIA_TYPE].iter().any(|form| accepted.contains(form)) {
+        return Ok(render::respond(StatusCode::OK, openapi::old::protobuf(), openapi::old::MEDIA_TYPE));
+    }
+    form(headers, false)?;
+    render::value(StatusCode::OK, &openapi::old::json(), Encoding::Json)
 }
 
 fn header(text: &str) -> ApiResult<HeaderValue> {

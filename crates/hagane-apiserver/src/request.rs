@@ -19,6 +19,8 @@ pub(crate) enum Target {
     Resources { group: String, version: String },
     /// `/openapi/v3` (`None`) or the document of one group and version, `apis/example.com/v1`.
     OpenApi(Option<String>),
+    /// `/openapi/v2`
+    OldOpenApi,
     /// A collection, an object or a subresource.
     Resource(Box<ResourcePath>),
     /// Anything else.
@@ -51,6 +53,7 @@ pub(crate) fn parse_path(path: &str) -> Target {
         ["apis", group] => Target::Group((*group).to_owned()),
         ["api", version] => Target::Resources { group: String::new(), version: (*version).to_owned() },
         ["apis", group, version] => Target::Resources { group: (*group).to_owned(), version: (*version).to_owned() },
+        ["openapi", "v2"] => Target::OldOpenApi,
         ["openapi", "v3"] => Target::OpenApi(None),
         ["openapi", "v3", rest @ ..] => Target::OpenApi(Some(rest.join("/"))),
         ["api", version, rest @ ..] => resource("", version, rest),

@@ -172,6 +172,7 @@ where
         Target::Group(group) => discovery::group(&registry, &headers, &group),
         Target::Resources { group, version } => discovery::resources(&registry, &headers, &group, &version),
         Target::OpenApi(path) => documents::answer(&registry, &headers, path.as_deref(), query),
+        Target::OldOpenApi => documents::answer_old(&headers),
         Target::Resource(_) | Target::Unknown => Err(ApiError::no_such_resource()),
     }
 }

@@ -1,5 +1,6 @@
 //! `OpenAPI` v3: a document per group and version, from which clients validate, explain and choose patch types.
 
+pub(crate) mod old;
 mod paths;
 mod schemas;
 #[cfg(test)]

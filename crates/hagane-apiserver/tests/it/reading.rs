@@ -136,7 +136,7 @@ async fn discovery_is_served_in_both_forms() {
     assert!(plain.has_group("bpa.akraino.org"));
     let whole = kube::Discovery::new(client).run_aggregated().await.expect("discovered");
     assert!(whole.has_group("metal3.io") && whole.has_group("cluster.k8s.io"));
-    for path in ["/", "/version", "/healthz", "/livez", "/readyz", "/api/", "/apis/", "/openapi/v3"] {
+    for path in ["/", "/version", "/healthz", "/livez", "/readyz", "/api/", "/apis/", "/openapi/v2", "/openapi/v3"] {
         assert_eq!(lab.get(path).await.code, 200, "{path}");
     }
     for path in [
