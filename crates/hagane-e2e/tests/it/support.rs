@@ -65,7 +65,8 @@ pub fn tools() -> Result<Tools> {
     if let Some(tools) = &*known {
         return Ok(tools.clone());
     }
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the repository is two levels up")?;
+    let repository =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the repository is two levels up")?;
     let tools = Tools::prepare(repository).context("prepare hagane, payload and Ansible")?;
     Ok(known.insert(tools).clone())
 }

@@ -44,7 +44,9 @@ fn machines() -> Vec<Case> {
     let case = |fields: Value, words: [&'static str; 2]| {
         (machine("bad", "http://192.0.2.1/disk.qcow2", fields), words.to_vec())
     };
-    let flat = |fields: Value, words: [&'static str; 2]| (bare_machine("bad", json!({"providerSpec": fields})), words.to_vec());
+    let flat = |fields: Value, words: [&'static str; 2]| {
+        (bare_machine("bad", json!({"providerSpec": fields})), words.to_vec())
+    };
     vec![
         case(json!({"vcpu": 0}), ["vcpu", "0"]),
         case(json!({"vcpu": -4}), ["vcpu", "-4"]),
@@ -79,12 +81,8 @@ fn machines() -> Vec<Case> {
 }
 
 fn clusters() -> Vec<Case> {
-    let cluster = |network: Value| {
-        json!({"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "bad"}, "spec": {"clusterNetwork": network}})
-    };
-    let blocks = |pods: &str, services: &str| {
-        json!({"pods": {"cidrBlocks": [pods]}, "services": {"cidrBlocks": [services]}, "serviceDomain": "cluster.local"})
-    };
+    let cluster = |network: Value| json!({"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "Cluster", "metadata": {"name": "bad"}, "spec": {"clusterNetwork": network}});
+    let blocks = |pods: &str, services: &str| json!({"pods": {"cidrBlocks": [pods]}, "services": {"cidrBlocks": [services]}, "serviceDomain": "cluster.local"});
     vec![
         (cluster(blocks("192.168.0.0/33", "10.96.0.0/12")), vec!["pods", "192.168.0.0/33"]),
         (cluster(blocks("nowhere", "10.96.0.0/12")), vec!["pods", "nowhere"]),
@@ -101,9 +99,16 @@ fn hosts() -> Vec<Case> {
             vec!["bootMACAddress", mac],
         )
     };
-    let mut cases: Vec<Case> = ["52:54:00:aa:bb", "53:54:00:aa:bb:04", "52:54:00:ff:fe:aa:bb:05", "ff:ff:ff:ff:ff:ff", "00:00:00:00:00:00", "nonsense"]
-        .map(host)
-        .into();
+    let mut cases: Vec<Case> = [
+        "52:54:00:aa:bb",
+        "53:54:00:aa:bb:04",
+        "52:54:00:ff:fe:aa:bb:05",
+        "ff:ff:ff:ff:ff:ff",
+        "00:00:00:00:00:00",
+        "nonsense",
+    ]
+    .map(host)
+    .into();
     let with = |spec: Value| json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": "bad"}, "spec": spec});
     cases.push((with(json!({"online": "yes"})), vec!["online", "string"]));
     cases.push((with(json!({"online": true, "bootMac": "x"})), vec!["bootMac", "unknown field"]));
@@ -149,15 +154,19 @@ fn wholes() -> Vec<Case> {
         (machine(json!({"name": "Upper_Case"})), vec!["metadata.name", "Upper_Case"]),
         (machine(json!({"name": "x", "labels": {"a b": "c"}})), vec!["labels", "a b"]),
         (machine(json!({"name": "x", "namespace": "other"})), vec!["other"]),
-        (json!({"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "Machine", "metadata": {"name": "x"}, "spec": []}), vec!["spec", "array"]),
-        (json!({"apiVersion": "cluster.k8s.io/v7", "kind": "Machine", "metadata": {"name": "x"}}), vec!["cluster.k8s.io/v7"]),
+        (
+            json!({"apiVersion": "cluster.k8s.io/v1alpha1", "kind": "Machine", "metadata": {"name": "x"}, "spec": []}),
+            vec!["spec", "array"],
+        ),
+        (
+            json!({"apiVersion": "cluster.k8s.io/v7", "kind": "Machine", "metadata": {"name": "x"}}),
+            vec!["cluster.k8s.io/v7"],
+        ),
     ]
 }
 
 fn expect_one_mac(site: &Site<'_>) -> Result<()> {
-    let host = |name: &str, mac: &str| {
-        json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": {"online": true, "externallyProvisioned": true, "bootMACAddress": mac}})
-    };
+    let host = |name: &str, mac: &str| json!({"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": {"online": true, "externallyProvisioned": true, "bootMACAddress": mac}});
     site.apply(&[host("h-a", "52:54:00:AA:BB:01"), host("h-j", "")])?;
     let dashes = site.server.try_kubectl(&["create", "--filename=-"], &host("h-c", "52-54-00-aa-bb-02").to_string())?;
     let dots = site.server.try_kubectl(&["create", "--filename=-"], &host("h-d", "5254.00aa.bb03").to_string())?;
@@ -171,7 +180,8 @@ fn expect_one_mac(site: &Site<'_>) -> Result<()> {
         ensure!(said.contains("h-a"), "{said}");
     } else {
         let message = hagane_testkit::road::wait_for("the second host names the first", super::site::SAID, || {
-            let text = site.server.kubectl(&["get", "baremetalhost", "h-b", "--output=jsonpath={.status.errorMessage}"])?;
+            let text =
+                site.server.kubectl(&["get", "baremetalhost", "h-b", "--output=jsonpath={.status.errorMessage}"])?;
             Ok(if text.contains("h-a") { Ok(text) } else { Err(format!("errorMessage {text:?}")) })
         })?;
         println!("    h-b: {message}");

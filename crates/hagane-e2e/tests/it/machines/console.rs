@@ -21,7 +21,8 @@ pub fn run(site: &Site<'_>, domain: &str, line: &str) -> Result<String> {
     let flags = OFlags::NOCTTY | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).context("open flags fit")?;
     let path = path.trim();
-    let mut console = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).context("open the console")?;
+    let mut console =
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).context("open the console")?;
     let end = Instant::now() + ANSWER;
     let (mut heard, mut asked) = (String::new(), None::<Instant>);
     while Instant::now() < end {

@@ -44,7 +44,9 @@ struct Traces {
 #[test]
 fn a_killed_hagane_goes_on_and_leaks_nothing() -> Result<()> {
     in_lab("machines::crashes", &[], |site| {
-        use Moment::{Defined, RootGone, RootMade, SeedGone, SeedMade, Started, Stopped, Undefined, UploadBegan, UploadEnded};
+        use Moment::{
+            Defined, RootGone, RootMade, SeedGone, SeedMade, Started, Stopped, Undefined, UploadBegan, UploadEnded,
+        };
         let mut pairs = vec![
             (UploadBegan, Stopped),
             (UploadEnded, RootGone),
@@ -125,7 +127,9 @@ impl Traces {
     }
 
     fn has_come(&self, moment: Moment, begin: Instant) -> bool {
-        let in_pool = |start: &str, ending: &str| names(&self.pool).iter().any(|name| name.starts_with(start) && name.ends_with(ending));
+        let in_pool = |start: &str, ending: &str| {
+            names(&self.pool).iter().any(|name| name.starts_with(start) && name.ends_with(ending))
+        };
         let has = |directory: &Path, ending: &str| names(directory).iter().any(|name| name.ends_with(ending));
         match moment {
             Moment::UploadBegan => in_pool("hagane-base-", ".qcow2"),

@@ -41,13 +41,15 @@ fn a_debian_machine_is_reached_by_ssh_with_the_key_that_status_shows() -> Result
 
 /// Runs a command line in the guest; the only host key accepted is the one that status shows.
 fn ssh(site: &Site<'_>, key: &str, line: &str) -> Result<std::process::Output> {
-    let machine = site.wait_machines("an address", &["bookworm"], DEBIAN, |machine| !machine.address().is_empty())?.remove(0);
+    let machine =
+        site.wait_machines("an address", &["bookworm"], DEBIAN, |machine| !machine.address().is_empty())?.remove(0);
     let host_key = machine.text("/status/providerStatus/sshHostKey");
     ensure!(host_key.starts_with("ssh-ed25519 "), "no host key in status: {machine:?}");
     let known = site.file("machine-known-hosts", format!("{} {host_key}\n", machine.address()))?;
     let known = format!("UserKnownHostsFile={known}");
     let target = format!("debian@{}", machine.address());
-    let options = ["StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=20", "GlobalKnownHostsFile=/dev/null", &known];
+    let options =
+        ["StrictHostKeyChecking=yes", "BatchMode=yes", "ConnectTimeout=20", "GlobalKnownHostsFile=/dev/null", &known];
     let mut argv = vec!["ssh", "-i", key];
     argv.extend(options.iter().flat_map(|option| ["-o", *option]));
     argv.extend([target.as_str(), line]);
@@ -64,7 +66,11 @@ fn expect_ssh(site: &Site<'_>, key: &str) -> Result<()> {
 }
 
 fn expect_guest(site: &Site<'_>, key: &str) -> Result<()> {
-    let output = ssh(site, key, "cloud-init status --wait; cloud-init query instance_id; df --output=size --block-size=1M / | tail -n 1")?;
+    let output = ssh(
+        site,
+        key,
+        "cloud-init status --wait; cloud-init query instance_id; df --output=size --block-size=1M / | tail -n 1",
+    )?;
     let text = String::from_utf8_lossy(&output.stdout);
     println!("    {}", text.trim().replace('\n', "; "));
     ensure!(text.contains("status: done"), "{text} {}", String::from_utf8_lossy(&output.stderr));

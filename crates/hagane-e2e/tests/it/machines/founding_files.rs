@@ -111,7 +111,11 @@ fn expect_definition(site: &Site<'_>) -> Result<()> {
     let again = kubectl(site, &["create", "--filename=-"], DEFINITION)?;
     ensure!(!again.status.success() && stderr(&again).contains("(AlreadyExists)"), "{}", stderr(&again));
     for _twice in 0..2 {
-        expect_lines(&kubectl(site, &["apply", "--filename=-"], DEFINITION)?, &[DEFINITION_NAME], &["configured", "unchanged"])?;
+        expect_lines(
+            &kubectl(site, &["apply", "--filename=-"], DEFINITION)?,
+            &[DEFINITION_NAME],
+            &["configured", "unchanged"],
+        )?;
     }
     let last = kubectl(site, &["apply", "--filename=-"], DEFINITION)?;
     expect_lines(&last, &[DEFINITION_NAME], &["unchanged"])?;
@@ -132,7 +136,9 @@ fn expect_definition_kept(site: &Site<'_>) -> Result<()> {
 }
 
 fn expect_said(site: &Site<'_>) -> Result<()> {
-    for (group, name, reason) in [("cluster-api.k8s.io", "head", "ImageMissing"), ("cluster.k8s.io", "hand", "ImageFailed")] {
+    for (group, name, reason) in
+        [("cluster-api.k8s.io", "head", "ImageMissing"), ("cluster.k8s.io", "hand", "ImageFailed")]
+    {
         let limit = super::site::SAID;
         let what = format!("{name} says {reason}");
         let found = site.wait_machines_in(group, &what, &[name], limit, |machine| machine.reason("Ready") == reason)?;

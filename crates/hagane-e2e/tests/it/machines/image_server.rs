@@ -29,7 +29,8 @@ impl ImageServer {
         fs::create_dir(&directory).context("make a directory for images")?;
         let text = |name: &str| directory.join(name).display().to_string();
         let script = site.file("image_server.py", SCRIPT)?;
-        let create = |words: &[&str]| site.run(["qemu-img", "create", "-q", "-f", "qcow2"].iter().chain(words).copied());
+        let create =
+            |words: &[&str]| site.run(["qemu-img", "create", "-q", "-f", "qcow2"].iter().chain(words).copied());
         create(&[&text("good"), "64M"])?;
         create(&[&text("ten"), "10G"])?;
         create(&["-u", "-b", "/etc/passwd", "-F", "raw", &text("over-passwd"), "1M"])?;
@@ -45,7 +46,8 @@ impl ImageServer {
 
         let address = site.lab.description().machine_gateway.to_string();
         let log = File::create(directory.join("log")).context("make a log")?;
-        let child = site.lab.spawn(["python3", &script, &address, &PORT.to_string(), &directory.display().to_string()], log)?;
+        let child =
+            site.lab.spawn(["python3", &script, &address, &PORT.to_string(), &directory.display().to_string()], log)?;
         let server = Self { child, directory, base: format!("http://{address}:{PORT}"), good_sha256 };
         wait_for("the image server answers", Duration::from_secs(20), || {
             let asked = site.lab.exec(["curl", "--silent", "--fail", "--output", "/dev/null", &server.url("good")])?;

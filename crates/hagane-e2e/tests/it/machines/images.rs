@@ -25,7 +25,9 @@ fn bad_images_are_named_never_booted_and_tried_again() -> Result<()> {
     in_lab("machines::images", &[], |site| {
         let server = site.step("a server of good and bad images", |site| ImageServer::start(site))?;
         let names = BAD.map(|(name, ..)| name);
-        site.step("each bad image is told of with URL and cause; nothing is in the pool", |site| expect_told(site, &server))?;
+        site.step("each bad image is told of with URL and cause; nothing is in the pool", |site| {
+            expect_told(site, &server)
+        })?;
         site.step("an image within reach of the management host only is refused", |site| expect_refused(site))?;
         site.step("redirects, no HEAD, no length and raw images work", |site| expect_unusual(site, &server))?;
         site.step("the server is repaired; all Machines go on", |site| {
@@ -34,7 +36,9 @@ fn bad_images_are_named_never_booted_and_tried_again() -> Result<()> {
             machines.iter().try_for_each(|machine| site.expect_one_of_each(machine))?;
             site.remove(&names)
         })?;
-        site.step("root disks are as large as asked and never smaller than the image", |site| expect_sizes(site, &server))?;
+        site.step("root disks are as large as asked and never smaller than the image", |site| {
+            expect_sizes(site, &server)
+        })?;
         site.step("nothing is left", |site| site.expect_nothing_left())
     })
 }
@@ -68,7 +72,11 @@ fn expect_refused(site: &Site<'_>) -> Result<()> {
     site.apply(&cases.map(|(name, url, _)| machine(name, url, json!({}))))?;
     for (name, url, word) in cases {
         let found = site.wait_reason(&[name], "ImageFailed")?.remove(0);
-        ensure!(found.message("Ready").contains(word), "{name}: {url} and {word:?} are not in {:?}", found.message("Ready"));
+        ensure!(
+            found.message("Ready").contains(word),
+            "{name}: {url} and {word:?} are not in {:?}",
+            found.message("Ready")
+        );
     }
     expect_empty_pool(site)?;
     site.remove(&cases.map(|(name, ..)| name))
@@ -83,7 +91,12 @@ fn expect_unusual(site: &Site<'_>, server: &ImageServer) -> Result<()> {
     // A whole number of sectors, and so no end of updates.
     expect_capacity(site, machines[3].uid(), 1_000_448)?;
     let versions = |site: &Site<'_>| -> Result<Vec<Value>> {
-        Ok(site.machines(super::objects::RELEASED)?.iter().filter(|one| one.name() == "odd").map(|one| one.0["status"].clone()).collect())
+        Ok(site
+            .machines(super::objects::RELEASED)?
+            .iter()
+            .filter(|one| one.name() == "odd")
+            .map(|one| one.0["status"].clone())
+            .collect())
     };
     let before = versions(site)?;
     std::thread::sleep(std::time::Duration::from_secs(5));
@@ -104,7 +117,10 @@ fn expect_sizes(site: &Site<'_>, server: &ImageServer) -> Result<()> {
         expect_capacity(site, machine.uid(), gib << 30)?;
     }
     let holdings = site.holdings()?;
-    ensure!(!holdings.volumes.iter().any(|name| name.contains(refused[0].uid())), "made for the refused one: {holdings:?}");
+    ensure!(
+        !holdings.volumes.iter().any(|name| name.contains(refused[0].uid())),
+        "made for the refused one: {holdings:?}"
+    );
     site.remove(&names)
 }
 

@@ -29,7 +29,8 @@ fn a_machine_boots_with_its_own_seed_and_leaves_nothing() -> Result<()> {
         site.step("the root disk has the size asked for", |site| expect_size(site, &first[0], 1 << 30))?;
         site.step("a changed spec is told of and changes nothing", |site| expect_changed_spec(site, &tiny))?;
         site.step("an equal name in the slides' group is another machine", |site| expect_twin(site, &tiny))?;
-        let again = site.step("m1 is deleted and made again at once", |site| expect_new_life(site, &first[0], &tiny))?;
+        let again =
+            site.step("m1 is deleted and made again at once", |site| expect_new_life(site, &first[0], &tiny))?;
         ensure!(again.address() != "" && again.instance() != first[0].instance(), "{again:?}");
         site.step("deleted Machines leave nothing", |site| {
             site.remove(&["m1", "1234"])?;

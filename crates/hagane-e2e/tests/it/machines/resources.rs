@@ -21,7 +21,9 @@ const DATA: &str = "/var/lib/lab";
 fn missing_pools_and_networks_are_waited_for_and_an_address_has_one_holder() -> Result<()> {
     in_lab("machines::resources", &[], |site| {
         let names = WAITING.map(|(name, ..)| name);
-        site.step("each Machine says what is missing or inactive, and makes nothing", |site| expect_waiting(site, &names))?;
+        site.step("each Machine says what is missing or inactive, and makes nothing", |site| {
+            expect_waiting(site, &names)
+        })?;
         site.step("repaired, all run without an edit", |site| expect_repaired(site, &names))?;
         site.step("two Machines and one address", expect_one_holder)?;
         site.step("a Machine whose pool is stopped goes once the pool is back", expect_hidden_volumes)?;
@@ -41,7 +43,10 @@ fn expect_waiting(site: &mut Site<'_>, names: &[&str]) -> Result<()> {
     for (name, _, resource, reason, state) in WAITING {
         let found = site.wait_reason(&[name], reason)?.remove(0);
         let message = found.message("Ready");
-        ensure!(message.contains(resource) && message.contains(state), "{name}: {message:?} names not {resource} {state}");
+        ensure!(
+            message.contains(resource) && message.contains(state),
+            "{name}: {message:?} names not {resource} {state}"
+        );
     }
     let holdings = site.holdings()?;
     ensure!(holdings == Holdings::default(), "made while it waits: {holdings:?}");
@@ -72,7 +77,9 @@ fn expect_one_holder(site: &mut Site<'_>) -> Result<()> {
     let address = "192.168.122.50";
     let with_address = |name| machine(name, &tiny, json!({"networkAddress": address}));
     site.apply(&[with_address("first")])?;
-    site.wait_machines("the first has the address", &["first"], super::site::BOOT, |machine| machine.address() == address)?;
+    site.wait_machines("the first has the address", &["first"], super::site::BOOT, |machine| {
+        machine.address() == address
+    })?;
     site.apply(&[with_address("second")])?;
     let second = site.wait_reason(&["second"], "AddressInUse")?.remove(0);
     ensure!(second.message("Ready").contains(address), "{}", second.line());

@@ -53,7 +53,11 @@ pub fn in_lab(test: &str, flags: &[String], work: impl FnOnce(&mut Site<'_>) -> 
     let server = Server::start(&lab, &tools, options)?;
     let mut site = Site { lab: &lab, server, begin };
     let outcome = work(&mut site).with_context(|| site.last_words());
-    println!("{test}: {} after {:.1} s", if outcome.is_ok() { "good" } else { "FAILED" }, begin.elapsed().as_secs_f64());
+    println!(
+        "{test}: {} after {:.1} s",
+        if outcome.is_ok() { "good" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
     drop(site);
     lab.down()?;
     outcome
