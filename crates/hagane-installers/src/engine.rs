@@ -186,7 +186,7 @@ impl Engine {
             return Err(InstallerError::HeldElsewhere { id: run_id.to_owned() });
         }
         if let Some(intent) = read_intent(&layout)? {
-            end_marked(&intent.marker, Duration::ZERO);
+            end_marked(intent.marks(), Duration::ZERO);
             for directory in &intent.remove_at_end {
                 remove_if_there(directory).map_err(&failed)?;
             }
@@ -250,7 +250,7 @@ fn state_of(layout: &RunLayout, started: bool) -> Result<(RunState, Option<Times
 /// Ends what a dead supervisor left running and records the loss.
 fn bury(layout: &RunLayout) -> Result<ExitRecord, InstallerError> {
     if let Some(intent) = read_intent(layout)? {
-        let left = end_marked(&intent.marker, Duration::from_secs(1));
+        let left = end_marked(intent.marks(), Duration::from_secs(1));
         tracing::warn!(run = %intent.run_id, left, "the run's supervisor died; its processes were ended");
     }
     let exit = if layout.cancel_request().exists() { RunExit::Cancelled } else { RunExit::Lost };

@@ -118,7 +118,7 @@ fn write_all(
         }
         write_new(&path, text.as_bytes(), 0o600).map_err(&failed)?;
     }
-    let intent = intent(options, user, layout, request, plan, remove_at_end);
+    let intent = intent(options, user, layout, request, plan, (sockets, remove_at_end));
     write_record(&staging.intent(), &intent, 0o600).map_err(&failed)?;
     if let Some(user) = user {
         give_away(&staging.work(), user).map_err(&failed)?;
@@ -141,7 +141,7 @@ fn intent(
     layout: &RunLayout,
     request: &InstallRequest,
     plan: &RunPlan,
-    remove_at_end: Vec<PathBuf>,
+    (sockets, remove_at_end): (PathBuf, Vec<PathBuf>),
 ) -> Intent {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     let arguments = vec![
@@ -185,6 +185,7 @@ fn intent(
         log_limit_bytes: options.log_limit_bytes,
         user: user.cloned(),
         marker: uuid::Uuid::new_v4().to_string(),
+        sockets,
         remove_at_end,
     }
 }

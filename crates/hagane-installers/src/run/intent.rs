@@ -1,7 +1,7 @@
 //! What a run is to do, written before it starts.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use hagane_ports::installer::InstallerKind;
 use jiff::Timestamp;
@@ -19,6 +19,16 @@ pub struct RunUser {
     pub uid: u32,
     /// Primary group id.
     pub gid: u32,
+}
+
+/// By what the processes of a run are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Marks<'a> {
+    /// Value of [`MARKER_VARIABLE`] in their environment.
+    pub marker: &'a str,
+    /// Directory of ssh's sockets. A process that keeps a shared connection alive has overwritten its environment with
+    /// a title, and the title names its socket.
+    pub sockets: &'a Path,
 }
 
 /// One run, complete: the supervisor reads nothing else. It holds no secrets.
@@ -51,6 +61,17 @@ pub struct Intent {
     pub user: Option<RunUser>,
     /// Unguessable value that marks the run's processes.
     pub marker: String,
+    /// Where ssh keeps the sockets of its shared connections.
+    #[serde(default)]
+    pub sockets: PathBuf,
     /// Directories outside the run directory that go when it ends.
     pub remove_at_end: Vec<PathBuf>,
+}
+
+impl Intent {
+    /// By what the run's processes are known.
+    #[must_use]
+    pub fn marks(&self) -> Marks<'_> {
+        Marks { marker: &self.marker, sockets: &self.sockets }
+    }
 }

@@ -8,6 +8,6 @@ pub mod process;
 pub mod records;
 pub mod shim;
 
-pub use intent::{Intent, RunUser};
+pub use intent::{Intent, Marks, RunUser};
 pub use layout::RunLayout;
 pub use records::{ExitRecord, Started, now};

@@ -4,13 +4,16 @@
 //! groups and parents do not find everything. Every process of a run inherits an unguessable marker in its environment
 //! and is found by it; process file descriptors make sure that the process that is signalled is the one that was seen.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::intent::MARKER_VARIABLE;
+use super::intent::{MARKER_VARIABLE, Marks};
 
 /// Start time of a process in clock ticks since boot; `None` where there is no such process.
 #[must_use]
@@ -36,21 +39,21 @@ pub fn signal_exact(pid: i32, ticks: u64, signal: Signal) -> bool {
     start_ticks(pid) == Some(ticks) && pidfd_send_signal(handle, signal).is_ok()
 }
 
-/// Ends every process that carries `marker`: asks first, and insists after `grace`. Says how many were found at first.
-pub fn end_marked(marker: &str, grace: Duration) -> usize {
-    let found = marked(marker);
+/// Ends every process that carries the marks: asks first, and insists after `grace`. Says how many were found at first.
+pub fn end_marked(marks: Marks<'_>, grace: Duration) -> usize {
+    let found = marked(marks);
     let count = found.len();
     if count == 0 {
         return 0;
     }
     signal_all(&found, Signal::TERM);
     let deadline = Instant::now() + grace;
-    while Instant::now() < deadline && !marked(marker).is_empty() {
+    while Instant::now() < deadline && !marked(marks).is_empty() {
         std::thread::sleep(Duration::from_millis(20));
     }
     // A process may start another while it is being ended: look again until none is left, within reason.
     for _ in 0..50 {
-        let left = marked(marker);
+        let left = marked(marks);
         if left.is_empty() {
             break;
         }
@@ -60,10 +63,10 @@ pub fn end_marked(marker: &str, grace: Duration) -> usize {
     count
 }
 
-/// Number of living processes that carry `marker`.
+/// Number of living processes that carry the marks.
 #[must_use]
-pub fn count_marked(marker: &str) -> usize {
-    marked(marker).len()
+pub fn count_marked(marks: Marks<'_>) -> usize {
+    marked(marks).len()
 }
 
 fn signal_all(processes: &[OwnedFd], signal: Signal) {
@@ -74,13 +77,14 @@ fn signal_all(processes: &[OwnedFd], signal: Signal) {
     }
 }
 
-fn marked(marker: &str) -> Vec<OwnedFd> {
+fn marked(marks: Marks<'_>) -> Vec<OwnedFd> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let own = std::process::id().cast_signed();
-    let wanted = format!("{MARKER_VARIABLE}={marker}");
+    let wanted = format!("{MARKER_VARIABLE}={}", marks.marker);
+    let read = |pid: i32, name: &str| fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
     let carries = |pid: i32| {
-        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        read(pid, "environ").split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+            || keeps_a_connection(&read(pid, "cmdline"), marks.sockets)
     };
     entries
         .flatten()
@@ -92,6 +96,12 @@ fn marked(marker: &str) -> Vec<OwnedFd> {
             carries(pid).then_some(handle)
         })
         .collect()
+}
+
+/// Whether this is the title of a process that keeps one of the run's ssh connections: `ssh: SOCKET [mux]`.
+fn keeps_a_connection(title: &[u8], sockets: &Path) -> bool {
+    let socket = title.strip_prefix(b"ssh: ").map(|rest| Path::new(OsStr::from_bytes(rest)));
+    !sockets.as_os_str().is_empty() && socket.is_some_and(|socket| socket.starts_with(sockets))
 }
 
 #[cfg(test)]
@@ -108,17 +118,28 @@ mod tests {
 
     #[test]
     fn ends_only_the_processes_that_carry_the_marker() {
+        let by = |marker| Marks { marker, sockets: Path::new("") };
         let mut ours = sleeper("test-marker-ours");
         let mut other = sleeper("test-marker-other");
         // Until exec has happened the child still shows this process's environment.
-        while count_marked("test-marker-ours") == 0 || count_marked("test-marker-other") == 0 {
+        while count_marked(by("test-marker-ours")) == 0 || count_marked(by("test-marker-other")) == 0 {
             std::thread::sleep(Duration::from_millis(5));
         }
-        assert_eq!(end_marked("test-marker-ours", Duration::from_secs(5)), 1);
+        assert_eq!(end_marked(by("test-marker-ours"), Duration::from_secs(5)), 1);
         assert!(!ours.wait().expect("it ended").success());
         assert!(other.try_wait().expect("a status").is_none());
         other.kill().expect("ended by the test");
         other.wait().expect("reaped");
+    }
+
+    #[test]
+    fn knows_who_keeps_a_connection_of_the_run_by_its_title() {
+        let sockets = Path::new("/runs/a-1/work/cp");
+        assert!(keeps_a_connection(b"ssh: /runs/a-1/work/cp/0f3c [mux]      ", sockets));
+        for other in ["ssh: /runs/a-12/work/cp/0f3c [mux]", "ssh\0host", "vi\0/runs/a-1/work/cp/x", ""] {
+            assert!(!keeps_a_connection(other.as_bytes(), sockets), "{other:?}");
+        }
+        assert!(!keeps_a_connection(b"ssh: /x [mux]", Path::new("")), "an old record names no directory");
     }
 
     #[test]

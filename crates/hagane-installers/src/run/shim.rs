@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::files::{read_record, reserve, write_record, write_reserved};
-use super::intent::{Intent, MARKER_VARIABLE};
+use super::intent::{Intent, MARKER_VARIABLE, Marks};
 use super::layout::RunLayout;
 use super::log::BoundedLog;
 use super::process::{boot_id, end_marked, start_ticks};
@@ -102,7 +102,7 @@ fn run_child(layout: &RunLayout, intent: &Intent) -> (RunExit, u64) {
         }
     });
     let exit = wait(layout, intent, child);
-    end_marked(&intent.marker, Duration::ZERO);
+    end_marked(intent.marks(), Duration::ZERO);
     (exit, dropped.recv_timeout(LAST_OUTPUT).unwrap_or_default())
 }
 
@@ -150,7 +150,7 @@ fn wait(layout: &RunLayout, intent: &Intent, child: Child) -> RunExit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            end_group(group, &intent.marker);
+            end_group(group, intent.marks());
             return RunExit::NotStarted { message: format!("the supervisor: {error}") };
         }
     };
@@ -164,7 +164,7 @@ fn wait(layout: &RunLayout, intent: &Intent, child: Child) -> RunExit {
             () = tokio::time::sleep(Duration::from_secs(intent.time_limit_seconds)) => Ended::TimedOut,
             () = asked_to_end() => Ended::Cancelled,
         };
-        end_group(group, &intent.marker);
+        end_group(group, intent.marks());
         if let Err(error) = exited.await {
             tracing::warn!(%error, "the ended child could not be waited for");
         }
@@ -176,12 +176,12 @@ fn wait(layout: &RunLayout, intent: &Intent, child: Child) -> RunExit {
 }
 
 /// Asks the whole tree to end, and insists. The group is asked first so that Ansible can stop its workers in order.
-fn end_group(group: Option<Pid>, marker: &str) {
+fn end_group(group: Option<Pid>, marks: Marks<'_>) {
     let Some(group) = group else { return };
     if let Err(error) = kill_process_group(group, Signal::TERM) {
         tracing::debug!(%error, "the playbook ended before it was asked");
     }
-    end_marked(marker, GRACE);
+    end_marked(marks, GRACE);
     if let Err(error) = kill_process_group(group, Signal::KILL) {
         tracing::debug!(%error, "the playbook's group is gone");
     }

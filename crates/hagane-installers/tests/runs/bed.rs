@@ -6,6 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use hagane_installers::run::Intent;
 use hagane_installers::{EngineOptions, KubesprayInstaller, KubesprayOptions};
 use hagane_ports::installer::{
     ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunObservation, RunState, SshAccess,
@@ -111,10 +112,9 @@ impl Drop for Bed {
         // A test that failed half way leaves no process behind.
         for run in fs::read_dir(&self.options.runs).into_iter().flatten().flatten() {
             if let Ok(text) = fs::read_to_string(run.path().join("intent.json"))
-                && let Ok(intent) = serde_json::from_str::<Value>(&text)
-                && let Some(marker) = intent["marker"].as_str()
+                && let Ok(intent) = serde_json::from_str::<Intent>(&text)
             {
-                hagane_installers::run::process::end_marked(marker, Duration::ZERO);
+                hagane_installers::run::process::end_marked(intent.marks(), Duration::ZERO);
             }
         }
     }
