@@ -78,28 +78,28 @@ fn cycle(site: &mut Site<'_>, name: &str, birth: Moment, end: Moment) -> Result<
     killed_at(site, birth, |site| site.apply(&[machine(name, &tiny, json!({}))]))?;
     let running = site.wait_running(&[name])?;
     site.expect_one_of_each(&running[0])?;
-    killed_at(site, end, |site| site.delete(&[name]))?;
+    killed_at(site, end, |site| delete(site, name))?;
     site.wait_gone(&[name], GONE)?;
     site.expect_nothing_left()
 }
 
-/// Gives an order, kills hagane at the moment, and starts it again.
-fn killed_at(site: &mut Site<'_>, moment: Moment, order: impl FnOnce(&Site<'_>) -> Result<()>) -> Result<()> {
+fn delete(site: &Site<'_>, name: &str) -> Result<()> {
+    let words = ["delete", "machines.cluster.k8s.io", name, "--wait=false", "--ignore-not-found"];
+    site.server.kubectl(&words).map(drop)
+}
+
+/// Gives an order, kills hagane at the moment, and starts it again. An order whose answer was lost is given again, as a
+/// user would do.
+fn killed_at(site: &mut Site<'_>, moment: Moment, order: impl Fn(&Site<'_>) -> Result<()>) -> Result<()> {
     let pid = site.server.pid().context("hagane runs")?;
     let traces = Traces::of(site);
-    let outcome = std::thread::scope(|scope| {
+    let (ordered, killed) = std::thread::scope(|scope| {
         let watcher = scope.spawn(|| traces.kill_at(moment, pid));
-        let ordered = order(site);
-        match watcher.join() {
-            // The answer to the order may be lost with the process; the order itself was seen to be carried out.
-            Ok(Ok(())) if ordered.is_ok() || !matches!(moment, Moment::After(_)) => Ok(()),
-            Ok(Ok(())) => ordered,
-            Ok(Err(error)) => Err(error),
-            Err(_) => Err(anyhow::anyhow!("the watcher ended early")),
-        }
+        (order(site), watcher.join())
     });
     site.server.crash_and_restart()?;
-    outcome
+    killed.map_err(|_| anyhow::anyhow!("the watcher ended early"))??;
+    ordered.or_else(|_| order(site))
 }
 
 impl Traces {
@@ -113,7 +113,6 @@ impl Traces {
 
     fn kill_at(&self, moment: Moment, pid: Pid) -> Result<()> {
         let begin = Instant::now();
-        // For what is to vanish: it must have been there.
         while !self.has_come(moment, begin) {
             ensure!(begin.elapsed() < MOMENT, "{moment:?} did not come");
             std::thread::sleep(Duration::from_millis(1));
