@@ -37,6 +37,7 @@ pub struct FakeInstaller {
 #[derive(Debug, Default)]
 struct State {
     runs: BTreeMap<String, Run>,
+    hidden: BTreeMap<String, Run>,
     script: Option<Script>,
     faults: VecDeque<InstallerError>,
     held: BTreeSet<String>,
@@ -131,9 +132,14 @@ impl FakeInstaller {
         self.lock().unreadable = unreadable;
     }
 
-    /// Removes a run without a trace, as a person does who cleans up a directory.
-    pub fn vanish(&self, run_id: &str) {
-        self.lock().runs.remove(run_id);
+    /// Takes the record of a run away without ending it, as a directory that is not mounted does, or brings it back.
+    pub fn set_hidden(&self, run_id: &str, hidden: bool) {
+        let mut state = self.lock();
+        let State { runs, hidden: away, .. } = &mut *state;
+        let (from, to) = if hidden { (runs, away) } else { (away, runs) };
+        if let Some(run) = from.remove(run_id) {
+            to.insert(run_id.to_owned(), run);
+        }
     }
 
     /// Ids of the runs that go on now.

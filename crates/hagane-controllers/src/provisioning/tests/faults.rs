@@ -197,9 +197,13 @@ async fn a_run_that_vanished_is_lost_and_may_be_found_again() {
     site.installer.set_unreadable(false);
     site.until("edge", "Installing").await;
     site.world.patch(provisionings(), "edge", json!({"metadata": {"annotations": {"hagane.dev/retry": null}}})).await;
-    site.installer.vanish(&id);
+    site.installer.set_hidden(&id, true);
     let lost = site.until("edge", "RunLost").await;
     assert_eq!(lost["status"]["run"]["state"], "Lost");
+    site.installer.set_hidden(&id, false);
+    site.world.patch(hosts(), "host-1", json!({"metadata": {"labels": {"mounted": "again"}}})).await;
+    site.install("edge").await;
+    site.every_run_was_one();
 }
 
 #[tokio::test]

@@ -220,8 +220,16 @@ async fn the_private_key_is_in_no_object_that_is_written() {
     site.end_run("edge", RunExit::Failed { status: 1 }).await;
     let failed = site.until("edge", "InstallFailed").await;
     let events: Api<Event> = Api::namespaced(site.world.client.clone(), NAMESPACE);
-    let events = events.list(&ListParams::default()).await.expect("events").items;
-    assert!(events.iter().any(|event| event.reason.as_deref() == Some("InstallFailed")), "{events:?}");
-    let told = format!("{failed} {}", serde_json::to_string(&events).expect("JSON"));
+    let mut told = Vec::new();
+    for _ in 0..400 {
+        told = events.list(&ListParams::default()).await.expect("events").items;
+        if told.iter().any(|event| event.reason.as_deref() == Some("InstallFailed")) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    let failed_told = told.iter().find(|event| event.reason.as_deref() == Some("InstallFailed"));
+    assert_eq!(failed_told.and_then(|event| event.type_.as_deref()), Some("Warning"), "{told:?}");
+    let told = format!("{failed} {}", serde_json::to_string(&told).expect("JSON"));
     assert!(!told.contains("VERY-SECRET"));
 }

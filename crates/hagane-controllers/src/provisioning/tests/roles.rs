@@ -54,6 +54,22 @@ async fn many_that_want_few_hosts_never_share_one() {
 }
 
 #[tokio::test]
+async fn one_that_waits_for_more_hosts_gives_back_those_it_has() {
+    let mut site = Site::keyless().await;
+    site.host(1, 4, 8).await;
+    site.world.start();
+    let uid = site.provision("a", one_master(2, "4Gi")).await;
+    site.until("a", "SshKeyMissing").await;
+    assert_eq!(site.claimed(&uid).await, ["host-1"]);
+    site.world.patch(provisionings(), "a", json!({"spec": {"worker": {}, "replicas": 1}})).await;
+    let waiting = site.until("a", "NoSuitableHosts").await;
+    assert_eq!(assigned(&waiting), [("a-master-1".to_owned(), "host-1".to_owned())], "the assignment stays recorded");
+    let other = site.provision("b", one_master(2, "4Gi")).await;
+    site.until("b", "SshKeyMissing").await;
+    assert_eq!((site.claimed(&uid).await, site.claimed(&other).await), (Vec::new(), vec!["host-1".to_owned()]));
+}
+
+#[tokio::test]
 async fn a_host_taken_by_mac_in_upper_case_is_the_same_host() {
     let site = Site::running(&[(1, 4, 8), (2, 4, 8), (3, 4, 8)]).await;
     let node = |mac: String| json!({"mac-address": mac});
@@ -163,7 +179,7 @@ async fn a_recorded_run_does_not_start_on_a_host_that_was_taken_meanwhile() {
 async fn a_host_is_found_by_any_of_its_nics_and_an_empty_one_matches_nothing() {
     let mut site = Site::quiet().await;
     let details = json!({"ramMebibytes": 8192, "cpu": {"count": 4}, "nics": [
-        {"mac": "", "ip": ""}, {"mac": "52:54:00:6B:01:63", "ip": "192.0.2.21"},
+        {"mac": "", "ip": ""}, {"mac": mac(1), "ip": "192.0.2.1"}, {"mac": "52:54:00:6B:01:63", "ip": "192.0.2.21"},
     ]});
     let mut object = super::site::host_object(1, 4, 8);
     object["metadata"]["annotations"] = json!({"inspect.metal3.io/hardwaredetails": details.to_string()});
