@@ -80,9 +80,9 @@ fn test_binary(package: &str) -> Result<PathBuf> {
     let output = command.stderr(Stdio::inherit()).output().context("failed to start cargo")?;
     let text = String::from_utf8_lossy(&output.stdout);
     let messages = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
-    let programs = messages.filter_map(|message| {
+    let mut programs = messages.filter_map(|message| {
         let is_test = message["profile"]["test"] == true && message["target"]["name"] == "it";
         message["executable"].as_str().filter(|_| is_test).map(PathBuf::from)
     });
-    programs.last().with_context(|| format!("cargo built no tests of {package}"))
+    programs.next().with_context(|| format!("cargo built no tests of {package}"))
 }
