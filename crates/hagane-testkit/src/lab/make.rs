@@ -17,7 +17,7 @@ use super::paths::{LabPaths, labs_directory};
 use super::process::ProcessId;
 use super::progress::Progress;
 use super::take_down::{take_down, take_down_dead};
-use super::{HOST_LIMIT, Lab, LabOptions, etc, kvm, libvirtd, network, prepare};
+use super::{HOST_LIMIT, Lab, LabOptions, etc, inotify, kvm, libvirtd, network, prepare};
 
 impl Lab {
     /// Makes a lab, after taking down dead ones. What is missing (packages, the images needed) is installed and built first.
@@ -35,6 +35,7 @@ impl Lab {
         for id in take_down_dead()? {
             progress.line(&format!("lab: took down the dead lab {id}"));
         }
+        inotify::check(options.hosts.len())?;
         let id = options.id.clone().unwrap_or_else(|| uuid::Uuid::new_v4().simple().to_string()[..6].to_owned());
         let paths = LabPaths::of(&id)?;
         let (ledger, groups) = start_ledger(options, &paths)?;

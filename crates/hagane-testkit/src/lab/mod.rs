@@ -11,6 +11,7 @@ mod etc;
 mod host;
 mod host_view;
 mod image;
+mod inotify;
 mod kvm;
 mod ledger;
 mod libvirtd;
