@@ -9,15 +9,21 @@ use super::site::{SAID, Site, assignments, in_lab, line, ready_message, ready_re
 
 #[test]
 fn hosts_and_demands_as_people_write_them() -> Result<()> {
-    in_lab("hosts::bad_input", &[], |_| Ok(Vec::new()), |site| {
-        site.step("MAC addresses of hosts", |site| mac_addresses(site))?;
-        site.step("nodes by MAC address find their hosts", |site| nodes_by_mac(site))?;
-        site.step("a host's MAC address stays", |site| boot_mac_stays(site))?;
-        site.delete(&["baremetalhosts", "--all"])?;
-        site.step("amounts that are refused", |site| refused_amounts(site))?;
-        site.step("amounts that are understood", |site| amounts(site))?;
-        site.step("hagane plan says what the controller says", |site| same_plan(site))
-    })
+    in_lab(
+        "hosts::bad_input",
+        &[],
+        |_| Ok(Vec::new()),
+        |site| {
+            site.step("MAC addresses of hosts", |site| mac_addresses(site))?;
+            site.step("nodes by MAC address find their hosts", |site| nodes_by_mac(site))?;
+            site.step("a host's MAC address stays", |site| boot_mac_stays(site))?;
+            site.step("two hosts with one management controller", |site| one_controller(site))?;
+            site.delete(&["baremetalhosts", "--all"])?;
+            site.step("amounts that are refused", |site| refused_amounts(site))?;
+            site.step("amounts that are understood", |site| amounts(site))?;
+            site.step("hagane plan says what the controller says", |site| same_plan(site))
+        },
+    )
 }
 
 /// Field report on MAC addresses: other spellings, twice the same, and what is no address of a NIC.
@@ -49,7 +55,11 @@ fn mac_addresses(site: &Site<'_>) -> Result<()> {
 }
 
 fn nodes_by_mac(site: &Site<'_>) -> Result<()> {
-    let masters = json!([by_mac("m-c", "52:54:00:aa:bb:02"), by_mac("m-d", "52:54:00:AA:BB:03"), by_mac("m-k", "52:54:00:aa:bb:0b")]);
+    let masters = json!([
+        by_mac("m-c", "52:54:00:aa:bb:02"),
+        by_mac("m-d", "52:54:00:AA:BB:03"),
+        by_mac("m-k", "52:54:00:aa:bb:0b")
+    ]);
     site.create(&provisioning("macs", &json!({"masters": masters, "workers": [by_mac("w-a", "5254.00aa.bb01")]})))?;
     let seen = wait_planned(site, "macs")?;
     let pairs: Vec<_> = assignments(&seen);
@@ -57,7 +67,10 @@ fn nodes_by_mac(site: &Site<'_>) -> Result<()> {
     ensure!(pairs == [("m-c", "h-c"), ("m-d", "h-d"), ("m-k", "h-k"), ("w-a", "h-a")], "{pairs:?}");
     ensure!(text(&seen, "/status/plan/assignments/2/address") == "192.0.2.21", "{}", seen["status"]);
     let twin = site.object("baremetalhosts", "h-b")?;
-    ensure!(twin.is_none_or(|twin| twin.pointer("/spec/consumerRef").is_none()), "the second of two equal hosts is claimed");
+    ensure!(
+        twin.is_none_or(|twin| twin.pointer("/spec/consumerRef").is_none()),
+        "the second of two equal hosts is claimed"
+    );
     site.delete(&["provisioning", "macs"])
 }
 
@@ -67,6 +80,23 @@ fn boot_mac_stays(site: &Site<'_>) -> Result<()> {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     ensure!(!output.status.success() && said.contains("spec.bootMACAddress"), "{said}");
     Ok(())
+}
+
+fn one_controller(site: &Site<'_>) -> Result<()> {
+    for (name, address) in [
+        ("first", "redfish://192.0.2.50/redfish/v1/Systems/1"),
+        ("second", "redfish://192.0.2.50//redfish/v1/Systems/1/"),
+    ] {
+        let mut object =
+            host(name, if name == "first" { "52:54:00:00:50:01" } else { "52:54:00:00:50:02" }, &json!({}));
+        object["spec"]["bmc"] = json!({"address": address, "credentialsName": "bmc"});
+        site.create(&object)?;
+    }
+    wait_for("the second host is told of the first", SAID, || {
+        let seen = site.object("baremetalhosts", "second")?.context("the second host is there")?;
+        let told = text(&seen, "/status/errorMessage").to_owned();
+        Ok(if told.contains("host first") && told.contains("spec.bmc.address") { Ok(()) } else { Err(told) })
+    })
 }
 
 /// A Provisioning of one master of this size.
@@ -93,7 +123,8 @@ fn amounts(site: &Site<'_>) -> Result<()> {
     site.create(&host("x", "52:54:00:00:17:01", &facts(4, 4096, "52:54:00:00:17:01", "192.0.2.31")))?;
     site.create(&host("y", "52:54:00:00:17:02", &facts(16, 16384, "52:54:00:00:17:02", "192.0.2.32")))?;
     let four = json!(4);
-    let fits_x = ["4096Mi", "4Gi", "4194304Ki", "4294967296", "4G", "4e9", "4000000Ki", "4000000k", "4.0Gi", "+4Gi", ".5Gi"];
+    let fits_x =
+        ["4096Mi", "4Gi", "4194304Ki", "4294967296", "4G", "4e9", "4000000Ki", "4000000k", "4.0Gi", "+4Gi", ".5Gi"];
     for text in fits_x {
         expect_host(site, &sized("sized", &four, &json!(text)), Some("x"))?;
     }
@@ -130,7 +161,11 @@ fn expect_host(site: &Site<'_>, object: &Value, wanted: Option<&str>) -> Result<
     match wanted {
         Some(host) => {
             let seen = wait_planned(site, name)?;
-            ensure!(assignments(&seen).iter().all(|(_, on)| on == host), "{object}: {:?}, not {host}", assignments(&seen));
+            ensure!(
+                assignments(&seen).iter().all(|(_, on)| on == host),
+                "{object}: {:?}, not {host}",
+                assignments(&seen)
+            );
         }
         None => {
             let seen = site.wait_reason(name, "NoSuitableHosts", SAID)?;
@@ -149,7 +184,10 @@ fn wait_planned(site: &Site<'_>, name: &str) -> Result<Value> {
 }
 
 fn same_plan(site: &Site<'_>) -> Result<()> {
-    let object = provisioning("same", &json!({"master": {"cpu": 4, "memory": "4Gi"}, "worker": {"memory": "1Gi"}, "replicas": 1}));
+    let object = provisioning(
+        "same",
+        &json!({"master": {"cpu": 4, "memory": "4Gi"}, "worker": {"memory": "1Gi"}, "replicas": 1}),
+    );
     let path = site.lab.directory().join("same.json");
     std::fs::write(&path, object.to_string()).context("write a file")?;
     let output = site.server.hagane(&["plan", "--output=json", "-f", &path.display().to_string()])?;

@@ -12,7 +12,11 @@ use super::site::{ENDED, SAID, Site, line, node_on, ready_message, ready_reason,
 pub fn host_off_before_the_run(site: &Site<'_>, host: &str) -> Result<()> {
     let seen = site.wait_reason(CLUSTER, "HostUnreachable", SAID)?;
     ensure!(text(&seen, "/status/phase") == "Waiting" && ready_message(&seen).contains(host), "{}", line(&seen));
-    ensure!(seen.pointer("/status/run").is_none() && site.run_directories()?.is_empty(), "a run began: {}", line(&seen));
+    ensure!(
+        seen.pointer("/status/run").is_none() && site.run_directories()?.is_empty(),
+        "a run began: {}",
+        line(&seen)
+    );
     Ok(())
 }
 
@@ -37,7 +41,11 @@ pub fn failing_task(site: &Site<'_>, host: &str) -> Result<()> {
     let seen = expect_failed(site, "InstallFailed", ENDED)?;
     let node = node_on(&seen, host)?;
     let told = ready_message(&seen);
-    ensure!(told.contains("task \"Run containerd\"") && told.contains(&format!("on {node} (failed)")), "{}", line(&seen));
+    ensure!(
+        told.contains("task \"Run containerd\"") && told.contains(&format!("on {node} (failed)")),
+        "{}",
+        line(&seen)
+    );
     site.on_host(host, &["mv", "/usr/bin/containerd.away", "/usr/bin/containerd"])?;
     Ok(())
 }
@@ -91,7 +99,7 @@ fn expect_failed(site: &Site<'_>, reason: &str, limit: std::time::Duration) -> R
 }
 
 fn expect_no_processes(id: &str) -> Result<()> {
-    let left = (processes::shims(id), processes::playbooks(id));
-    ensure!(left.0.is_empty() && left.1.is_empty(), "left of run {id}: {left:?}");
+    let left = processes::of_run(id);
+    ensure!(left.is_empty(), "left of run {id}: {left:?}");
     Ok(())
 }

@@ -101,17 +101,22 @@ fn never_run(site: &Site<'_>) -> Result<()> {
 
 fn data_in_a_run(site: &Site<'_>) -> Result<()> {
     let (note, item) = (template(site, "note"), template(site, "item"));
-    let statement = format!("{{% set x = lookup('pipe', 'touch {}/statement') %}}{{{{ x }}}}", injected(site.lab).display());
+    let statement =
+        format!("{{% set x = lookup('pipe', 'touch {}/statement') %}}{{{{ x }}}}", injected(site.lab).display());
     let deep = json!({"list": [item, {"inner": statement}], "lines": format!("a\n{item}\n")});
     let mut object = with(site, &json!({"variables": {"note": note, "deep": deep}}));
-    object["metadata"]["annotations"] = json!({"hagane.dev/retry": template(site, "retry"), "note": template(site, "annotation")});
+    object["metadata"]["annotations"] =
+        json!({"hagane.dev/retry": template(site, "retry"), "note": template(site, "annotation")});
     site.create(&object)?;
     let seen = wait_succeeded(site, "text")?;
     let asked = site.on_host("server", &["cat", "/var/tmp/asked-node-1.json"])?;
     let asked: Value = serde_json::from_str(&asked).context("the playbook leaves JSON")?;
     ensure!(asked["note"] == note.as_str() && asked["deep"] == deep, "{asked}");
     let log = std::fs::read_to_string(text(&seen, "/status/run/log")).context("read the log")?;
-    ensure!(log.contains(&format!("touch {}/note", injected(site.lab).display())), "the text is not shown as it is:\n{log}");
+    ensure!(
+        log.contains(&format!("touch {}/note", injected(site.lab).display())),
+        "the text is not shown as it is:\n{log}"
+    );
     // The playbook's own template is the proof that one that is evaluated would be found.
     expect_nothing_ran(site, &["control"])?;
     site.delete(&["provisioning", "text"])?;

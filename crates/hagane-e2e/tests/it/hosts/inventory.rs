@@ -106,7 +106,8 @@ fn expect_groups(site: &Site<'_>, object: &Value, masters: &[&str], workers: &[&
     all.extend(workers.iter().filter(|worker| !masters.contains(*worker)));
     let lines = members(&ini, "all");
     ensure!(lines.len() == all.len(), "{ini}");
-    let addresses: std::collections::BTreeSet<_> = lines.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
+    let addresses: std::collections::BTreeSet<_> =
+        lines.iter().filter_map(|line| line.split_whitespace().nth(1)).collect();
     ensure!(addresses.len() == all.len(), "{ini}");
     for (group, wanted) in [("kube_control_plane", masters), ("etcd", masters), ("kube_node", workers)] {
         let mut found = members(&ini, group);
@@ -117,7 +118,8 @@ fn expect_groups(site: &Site<'_>, object: &Value, masters: &[&str], workers: &[&
     }
     let asked = site.on_host("server", &["cat", &format!("/var/tmp/asked-{}.json", all[0])])?;
     let asked: Value = serde_json::from_str(&asked).context("the playbook leaves JSON")?;
-    let mut cluster: Vec<_> = asked["groups"]["k8s_cluster"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let mut cluster: Vec<_> =
+        asked["groups"]["k8s_cluster"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     cluster.sort_unstable();
     all.sort_unstable();
     ensure!(cluster == all, "Ansible sees {asked}");
@@ -134,8 +136,14 @@ fn senseless(site: &Site<'_>) -> Result<()> {
     site.expect_refused(&[
         case(json!({"masters": []}), &["spec.masters"]),
         case(json!({"masters": twice}), &["spec.masters[0]", "a", "b"]),
-        case(json!({"masters": [by_mac("a", &mac(1))], "workers": [by_mac("b", "52-54-00-00-10-01")]}), &["spec.workers[0].b.mac-address"]),
+        case(
+            json!({"masters": [by_mac("a", &mac(1))], "workers": [by_mac("b", "52-54-00-00-10-01")]}),
+            &["spec.workers[0].b.mac-address"],
+        ),
         case(json!({"masters": [by_mac("a", &mac(1))], "workers": [by_mac("a", &mac(2))]}), &["spec.workers[0].a"]),
-        case(json!({"masters": [by_mac("a", &mac(1))], "PodSubnet": "10.0.0.0/99"}), &["spec.PodSubnet", "10.0.0.0/99"]),
+        case(
+            json!({"masters": [by_mac("a", &mac(1))], "PodSubnet": "10.0.0.0/99"}),
+            &["spec.PodSubnet", "10.0.0.0/99"],
+        ),
     ])
 }

@@ -89,7 +89,11 @@ pub fn wait_succeeded(site: &Site<'_>, name: &str) -> Result<Value> {
 pub fn replay(site: &Site<'_>, run: &Path, further: &[&str]) -> Result<String> {
     let intent = std::fs::read(run.join("intent.json")).context("read the run's intent")?;
     let intent: Value = serde_json::from_slice(&intent).context("the intent is JSON")?;
-    let mut words = vec!["env".to_owned(), format!("--chdir={}", text(&intent, "/workingDirectory")), "--ignore-environment".to_owned()];
+    let mut words = vec![
+        "env".to_owned(),
+        format!("--chdir={}", text(&intent, "/workingDirectory")),
+        "--ignore-environment".to_owned(),
+    ];
     for (name, value) in intent["environment"].as_object().context("an environment")? {
         // What this prints is no part of the run's progress.
         if name != "HAGANE_PROGRESS_FILE" {
@@ -101,7 +105,12 @@ pub fn replay(site: &Site<'_>, run: &Path, further: &[&str]) -> Result<String> {
     words.extend(further.iter().map(ToString::to_string));
     let output = site.lab.exec(words)?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{further:?}: {}\n{printed}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    ensure!(
+        output.status.success(),
+        "{further:?}: {}\n{printed}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     Ok(printed)
 }
 

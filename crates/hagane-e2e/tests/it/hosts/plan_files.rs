@@ -28,7 +28,8 @@ fn plan_on_files_tells_by_code_and_json() -> Result<()> {
     let (code, plan) = planned(&run_plan(&hagane, &[&hosts, &met])?)?;
     ensure!(code == Some(0), "code {code:?}: {plan}");
     expect_shape(&plan)?;
-    let pairs: Vec<_> = list(&plan, "assignments").iter().map(|entry| (entry["node"].clone(), entry["host"].clone())).collect();
+    let pairs: Vec<_> =
+        list(&plan, "assignments").iter().map(|entry| (entry["node"].clone(), entry["host"].clone())).collect();
     ensure!(pairs == [(json!("edge-1-master-1"), json!("big")), (json!("edge-1-worker-1"), json!("small"))], "{plan}");
     ensure!(list(&plan, "unsatisfied").is_empty(), "{plan}");
 
@@ -38,7 +39,10 @@ fn plan_on_files_tells_by_code_and_json() -> Result<()> {
     expect_shape(&plan_unmet)?;
     let short = list(&plan_unmet, "unsatisfied");
     ensure!(short.len() == 1 && short[0]["demand"] == "edge-2-master-1", "{plan_unmet}");
-    ensure!(short[0]["short"].as_str().is_some_and(|text| text.contains("big")), "the nearest host is not named: {plan_unmet}");
+    ensure!(
+        short[0]["short"].as_str().is_some_and(|text| text.contains("big")),
+        "the nearest host is not named: {plan_unmet}"
+    );
 
     for (name, content, told) in [
         ("broken.yaml", "a: [", "broken.yaml"),
@@ -89,7 +93,9 @@ fn expect_shape(plan: &Value) -> Result<()> {
     for (name, fields) in sections {
         for entry in list(plan, name) {
             ensure!(keys(entry) == wanted(fields), "{name}: {entry}");
-            let words = |field: &str| entry[field].as_array().is_none_or(|list| !list.is_empty() && list.iter().all(Value::is_string));
+            let words = |field: &str| {
+                entry[field].as_array().is_none_or(|list| !list.is_empty() && list.iter().all(Value::is_string))
+            };
             ensure!(words("roles") && words("reasons"), "{name}: {entry}");
         }
     }

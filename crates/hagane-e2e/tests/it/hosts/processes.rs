@@ -13,8 +13,8 @@ pub struct Process {
     arguments: Vec<String>,
 }
 
-/// Processes that name the run in their arguments.
-fn of_run(id: &str) -> Vec<Process> {
+/// Processes that name the run in their arguments: supervisor, playbook and its workers, ssh and what keeps its connections.
+pub fn of_run(id: &str) -> Vec<Process> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
@@ -35,12 +35,12 @@ fn parent(pid: i32) -> i32 {
 }
 
 /// Supervisors of a run.
-pub fn shims(id: &str) -> Vec<Process> {
+fn shims(id: &str) -> Vec<Process> {
     of_run(id).into_iter().filter(|process| process.arguments.iter().any(|word| word == "run-shim")).collect()
 }
 
 /// ansible-playbook of a run, without the workers that each of them forks.
-pub fn playbooks(id: &str) -> Vec<Process> {
+fn playbooks(id: &str) -> Vec<Process> {
     let is_playbook = |process: &Process| process.arguments.iter().any(|word| word.ends_with("/ansible-playbook"));
     let all: Vec<Process> = of_run(id).into_iter().filter(is_playbook).collect();
     let forked = |process: &Process| all.iter().any(|other| other.pid == process.parent);

@@ -42,7 +42,11 @@ fn the_whole_road() -> Result<()> {
     });
     drop(site);
     lab.down()?;
-    println!("{test}: {} after {:.1} s", if outcome.is_ok() { "good" } else { "FAILED" }, begin.elapsed().as_secs_f64());
+    println!(
+        "{test}: {} after {:.1} s",
+        if outcome.is_ok() { "good" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
     outcome?;
     expect_unchanged(&before, &id)
 }

@@ -47,7 +47,11 @@ pub fn in_lab(
     let server = start(&lab, &tools, &flags(&lab)?)?;
     let mut site = Site { lab: &lab, tools: &tools, server, namespace: "default", begin };
     let outcome = site.explained(work);
-    println!("{test}: {} after {:.1} s", if outcome.is_ok() { "good" } else { "FAILED" }, begin.elapsed().as_secs_f64());
+    println!(
+        "{test}: {} after {:.1} s",
+        if outcome.is_ok() { "good" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
     drop(site);
     lab.down()?;
     outcome
@@ -221,7 +225,8 @@ pub fn ready_message(object: &Value) -> &str {
 
 /// What a Provisioning says of itself, on one line.
 pub fn line(object: &Value) -> String {
-    let run = |field: &str| object.pointer(&format!("/status/run/{field}")).map(ToString::to_string).unwrap_or_default();
+    let run =
+        |field: &str| object.pointer(&format!("/status/run/{field}")).map(ToString::to_string).unwrap_or_default();
     format!(
         "phase {:?}, {}: {}; run {} {}, task {} of {}",
         text(object, "/status/phase"),

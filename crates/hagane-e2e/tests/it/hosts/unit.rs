@@ -39,7 +39,11 @@ fn a_run_survives_a_restart_of_the_unit() -> Result<()> {
     let workload = Workload { lab: &lab, tools: &tools, kubeconfig };
     let manager = Manager { lab: &lab, tools: &tools, host, workload };
     let outcome = manager.survive(node).with_context(|| manager.journal());
-    println!("{test}: {} after {:.1} s", if outcome.is_ok() { "good" } else { "FAILED" }, begin.elapsed().as_secs_f64());
+    println!(
+        "{test}: {} after {:.1} s",
+        if outcome.is_ok() { "good" } else { "FAILED" },
+        begin.elapsed().as_secs_f64()
+    );
     lab.down()?;
     outcome
 }
@@ -57,7 +61,8 @@ impl Manager<'_> {
         let key = std::fs::read_to_string(&self.lab.description().ssh_private_key).context("read the lab's SSH key")?;
         self.apply(&ssh_secret_manifest(&key))?;
         self.apply(&provisioning("solo", &json!({"masters": [by_mac("solo-1", &node.mac)]})).to_string())?;
-        let seen = self.wait("8 tasks", |seen| text(seen, "/status/run/state") == "Running" && tasks_started(seen) >= 8)?;
+        let seen =
+            self.wait("8 tasks", |seen| text(seen, "/status/run/state") == "Running" && tasks_started(seen) >= 8)?;
         let id = text(&seen, "/status/run/id").to_owned();
         let before = expect_one_tree(&id)?;
         let scope = self.scope(&id)?;
@@ -78,7 +83,8 @@ impl Manager<'_> {
         self.workload.kubectl(&["delete", "provisioning", "solo", "--timeout=60s"])?;
         let left = self.on_server(&["find", "/var/lib/hagane/runs", "-name", "intent.json"])?;
         ensure!(left.trim().is_empty(), "runs are left: {left}");
-        let scopes = self.on_server(&["systemctl", "list-units", "--type=scope", "--plain", "--no-legend", "hagane-run-*"])?;
+        let scopes =
+            self.on_server(&["systemctl", "list-units", "--type=scope", "--plain", "--no-legend", "hagane-run-*"])?;
         ensure!(scopes.trim().is_empty(), "scopes are left: {scopes}");
         Ok(())
     }
