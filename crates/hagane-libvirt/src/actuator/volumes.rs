@@ -150,7 +150,8 @@ impl Scope<'_> {
             SeedContent::File { path, size } => {
                 let file = tokio::fs::File::open(path).await;
                 let file = file.map_err(|error| failed(RpcError::LocalData(error.to_string())))?;
-                connection.upload(&volume, file, *size, |_| {}).await.map_err(&failed)?;
+                // Not as a sparse upload: that would cut the mark off again.
+                connection.write_volume_from(&volume, file, *size).await.map_err(&failed)?;
             }
         }
         Ok(volume)

@@ -163,6 +163,27 @@ impl Connection {
         stream.finish().await
     }
 
+    /// Writes `length` bytes from `source` at the beginning of a volume and leaves what is behind them as it is.
+    ///
+    /// # Errors
+    /// [`RpcError::LocalData`] where `source` fails or ends early; any [`RpcError`].
+    pub async fn write_volume_from(
+        &self,
+        volume: &VolumeRef,
+        mut source: impl AsyncRead + Unpin,
+        length: u64,
+    ) -> Result<(), RpcError> {
+        let arguments = volume.encode(Encoder::new()).u64(0).u64(length).u32(0).finish();
+        let mut stream = self.open_stream(procedure::STORAGE_VOL_UPLOAD, arguments).await?;
+        let mut sent = 0;
+        while sent < length {
+            let chunk = next_chunk(&mut source, sent, length).await?;
+            sent += chunk.len() as u64;
+            stream.send_data(chunk).await?;
+        }
+        stream.finish().await
+    }
+
     /// Reads a few bytes of a volume from `offset`; fewer where it ends before.
     ///
     /// # Errors
@@ -183,8 +204,8 @@ impl Connection {
         Ok(data)
     }
 
-    /// Fills a volume with `length` bytes from `source`. Runs of zeros take no room. `progress` hears how many bytes
-    /// have gone out.
+    /// Fills a volume with `length` bytes from `source`. Runs of zeros take no room. libvirtd cuts the volume off at each
+    /// such run, so what was behind the bytes may be lost. `progress` hears how many bytes have gone out.
     ///
     /// # Errors
     /// [`RpcError::LocalData`] where `source` fails or ends early; any [`RpcError`].
@@ -200,11 +221,7 @@ impl Connection {
         let mut hole = 0;
         let mut sent = 0;
         while sent < length {
-            let wanted = usize::try_from(length - sent).map_or(CHUNK, |rest| rest.min(CHUNK));
-            let chunk = read_chunk(&mut source, wanted).await?;
-            if chunk.is_empty() {
-                return Err(RpcError::LocalData(format!("it ends after {sent} of {length} bytes")));
-            }
+            let chunk = next_chunk(&mut source, sent, length).await?;
             sent += chunk.len() as u64;
             send_sparse(&mut stream, chunk, &mut hole).await?;
             progress(sent);
@@ -214,6 +231,16 @@ impl Connection {
         }
         stream.finish().await
     }
+}
+
+/// The next piece of a source of `length` bytes of which `sent` are read.
+async fn next_chunk(source: &mut (impl AsyncRead + Unpin), sent: u64, length: u64) -> Result<Bytes, RpcError> {
+    let wanted = usize::try_from(length - sent).map_or(CHUNK, |rest| rest.min(CHUNK));
+    let chunk = read_chunk(source, wanted).await?;
+    if chunk.is_empty() {
+        return Err(RpcError::LocalData(format!("it ends after {sent} of {length} bytes")));
+    }
+    Ok(chunk)
 }
 
 async fn read_chunk(source: &mut (impl AsyncRead + Unpin), wanted: usize) -> Result<Bytes, RpcError> {
