@@ -60,6 +60,11 @@ impl ImageServer {
         format!("{}/{path}", self.base)
     }
 
+    /// Offers one more file.
+    pub fn offer(&self, name: &str, bytes: &[u8]) -> Result<()> {
+        fs::write(self.directory.join(name), bytes).with_context(|| format!("offer {name}"))
+    }
+
     /// From now on every path gives the good image.
     pub fn repair(&self) -> Result<()> {
         fs::write(self.directory.join("repaired"), "").context("repair the server")

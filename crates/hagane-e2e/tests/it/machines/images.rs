@@ -1,10 +1,13 @@
 //! Images that cannot be had, are none, or do not fit; and servers that do things their own way.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use hagane_libvirt::seed::seed_image;
+use hagane_ports::CloudInitFiles;
 use serde_json::{Value, json};
 
+use super::console;
 use super::image_server::ImageServer;
-use super::objects::machine;
+use super::objects::{Machine, machine};
 use super::site::{BOOT, Holdings, SAID, Site, in_lab};
 
 /// Name of the Machine, path at the server, and a word that its message must hold beside the URL.
@@ -30,6 +33,12 @@ fn bad_images_are_named_never_booted_and_tried_again() -> Result<()> {
         })?;
         site.step("an image within reach of the management host only is refused", |site| expect_refused(site))?;
         site.step("redirects, no HEAD, no length and raw images work", |site| expect_unusual(site, &server))?;
+        site.step("a slow image shows how far it is; hagane is killed meanwhile and goes on", |site| {
+            expect_progress(site, &server)
+        })?;
+        site.step("a seed that the user named is read as it is; a missing one is told of", |site| {
+            expect_named_seed(site, &server)
+        })?;
         site.step("the server is repaired; all Machines go on", |site| {
             server.repair()?;
             let machines = site.wait_running(&names)?;
@@ -102,6 +111,39 @@ fn expect_unusual(site: &Site<'_>, server: &ImageServer) -> Result<()> {
     std::thread::sleep(std::time::Duration::from_secs(5));
     ensure!(before == versions(site)?, "the status goes on changing");
     site.remove(&names)
+}
+
+fn expect_progress(site: &mut Site<'_>, server: &ImageServer) -> Result<()> {
+    site.apply(&[machine("slow", &server.url("slow"), json!({}))])?;
+    let moving = |one: &Machine| one.reason("Ready") == "ImageFetching" && one.message("Ready").contains('%');
+    let seen = site.wait_machines("the message tells how far", &["slow"], SAID, moving)?;
+    println!("    {}", seen[0].line());
+    site.server.crash_and_restart()?;
+    let running = site.wait_running(&["slow"])?;
+    site.expect_one_of_each(&running[0])?;
+    site.remove(&["slow"])
+}
+
+fn expect_named_seed(site: &Site<'_>, server: &ImageServer) -> Result<()> {
+    let files = CloudInitFiles {
+        user_data: b"#!/bin/sh\necho by-user-data > /run/told\n".to_vec(),
+        meta_data: b"instance-id: named-seed-1\nlocal-hostname: named-by-seed\n".to_vec(),
+        network_config: None,
+    };
+    server.offer("seed", &seed_image(&files).context("make a seed")?)?;
+    let tiny = site.tiny()?;
+    let with_seed = |name, path| machine(name, &tiny, json!({"userDataURI": server.url(path)}));
+    site.apply(&[with_seed("seeded", "seed.iso"), with_seed("seedless", "missing")])?;
+    let told = site.wait_reason(&["seedless"], "SeedFailed")?.remove(0);
+    ensure!(told.message("Ready").contains(&server.url("missing")), "{}", told.line());
+    let seeded = site.wait_ready(&["seeded"])?.remove(0);
+    site.expect_one_of_each(&seeded)?;
+    let line = "hostname; cat /mnt/meta-data; while [ ! -s /run/told ]; do sleep 1; done; cat /run/told";
+    let seen = console::run(site, seeded.text("/status/providerStatus/domain"), line)?;
+    for word in ["named-by-seed", "instance-id: named-seed-1", "by-user-data"] {
+        ensure!(seen.contains(word), "{word:?} is not in {seen:?}");
+    }
+    site.remove(&["seeded", "seedless"])
 }
 
 fn expect_sizes(site: &Site<'_>, server: &ImageServer) -> Result<()> {

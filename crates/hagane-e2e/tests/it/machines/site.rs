@@ -170,10 +170,17 @@ impl Site<'_> {
         })
     }
 
-    /// Deletes Machines and waits until they are gone.
+    /// Deletes Machines and waits until they are gone. Nothing that carries their uids may be left then.
     pub fn remove(&self, names: &[&str]) -> Result<()> {
+        let removed: Vec<_> = self.machines(RELEASED)?.into_iter().filter(|one| names.contains(&one.name())).collect();
         self.delete(names)?;
-        self.wait_gone(names, GONE)
+        self.wait_gone(names, GONE)?;
+        let holdings = self.holdings()?;
+        for machine in removed {
+            let left: Vec<_> = holdings.volumes.iter().filter(|name| name.contains(machine.uid())).collect();
+            ensure!(left.is_empty(), "{} is gone and left {left:?}", machine.name());
+        }
+        Ok(())
     }
 
     /// Runs virsh.
@@ -238,6 +245,11 @@ impl Site<'_> {
                 }
             }
         }
+        // Also what libvirtd does not know of.
+        let files = std::fs::read_dir(self.outside("/var/lib/libvirt/images")).into_iter().flatten().flatten();
+        let files = files.map(|file| file.file_name().to_string_lossy().into_owned());
+        let files = files.filter(|name| !name.starts_with("hagane-base-"));
+        holdings.volumes.extend(files.map(|name| format!("default/{name}")));
         for network in lines(&self.virsh(&["net-list", "--name"])?) {
             let leases = self.virsh(&["net-dhcp-leases", &network])?;
             let reservations = self.virsh(&["net-dumpxml", &network])?;
