@@ -43,9 +43,9 @@ pub fn cluster_nodes(text: &str) -> Result<Vec<NodeState>> {
     let items = list["items"].as_array().context("no items in the list of nodes")?;
     let node = |item: &Value| NodeState {
         name: item["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
-        ready: item["status"]["conditions"]
-            .as_array()
-            .is_some_and(|list| list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")),
+        ready: item["status"]["conditions"].as_array().is_some_and(|list| {
+            list.iter().any(|condition| condition["type"] == "Ready" && condition["status"] == "True")
+        }),
         taints: item["spec"]["taints"]
             .as_array()
             .map(|list| list.iter().filter_map(|taint| taint["key"].as_str()).map(str::to_owned).collect())
@@ -100,7 +100,8 @@ impl Workload<'_> {
     /// # Errors
     /// When kubectl fails.
     pub fn remove_pods(&self) -> Result<()> {
-        let names = ["delete", "--ignore-not-found", "--now", "pod/echo-a", "pod/echo-b", "service/echo", "service/echo-node"];
+        let names =
+            ["delete", "--ignore-not-found", "--now", "pod/echo-a", "pod/echo-b", "service/echo", "service/echo-node"];
         self.kubectl(&names).map(|_| ())
     }
 
@@ -153,5 +154,8 @@ fn echo_manifests(first: &str, second: &str) -> String {
         )
     };
     // Only the second pod answers for the Services: so an answer has crossed the nodes.
-    pod("echo-a", first, "no") + &pod("echo-b", second, "yes") + &service("echo", "ClusterIP") + &service("echo-node", "NodePort")
+    pod("echo-a", first, "no")
+        + &pod("echo-b", second, "yes")
+        + &service("echo", "ClusterIP")
+        + &service("echo-node", "NodePort")
 }

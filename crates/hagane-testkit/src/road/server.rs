@@ -60,7 +60,9 @@ impl<'a> Server<'a> {
             let (Some(name), true) = (image.path.file_name(), image.path.is_file()) else { continue };
             let copy = images.join(name);
             if !copy.exists() {
-                fs::hard_link(&image.path, &copy).or_else(|_| fs::copy(&image.path, &copy).map(|_| ())).context("failed to offer an image")?;
+                fs::hard_link(&image.path, &copy)
+                    .or_else(|_| fs::copy(&image.path, &copy).map(|_| ()))
+                    .context("failed to offer an image")?;
             }
         }
         let log = self.log();
@@ -82,9 +84,10 @@ impl<'a> Server<'a> {
         argv.extend(self.options.flags.iter().cloned());
         let child = self.lab.spawn(argv, output)?;
         if self.options.stays
-            && let Some(process) = ProcessId::of(child.id()) {
-                self.lab.adopt(process)?;
-            }
+            && let Some(process) = ProcessId::of(child.id())
+        {
+            self.lab.adopt(process)?;
+        }
         self.child = Some(child);
         self.wait_ready(begin)
     }
