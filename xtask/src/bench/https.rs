@@ -32,7 +32,8 @@ pub(super) fn wait_until_ready(address: SocketAddr, authority: &Path) -> Result<
             return Ok(());
         }
         if begin.elapsed() > LIMIT {
-            bail!("{address} was not ready after {} s; its last answer: {answer:?}", LIMIT.as_secs());
+            let answer = answer.unwrap_or_else(|error| format!("{error:#}"));
+            bail!("{address} was not ready after {} s; its last answer: {answer}", LIMIT.as_secs());
         }
         std::thread::sleep(PAUSE);
     }

@@ -58,10 +58,10 @@ impl Peer {
         api.args(["--authorization-mode", "RBAC", "--service-cluster-ip-range", "10.0.0.0/24"]);
         api.args(["--service-account-issuer", "https://kubernetes.default.svc"]);
         api.arg("--cert-dir").arg(directory.join("certificates"));
-        for flag in ["--tls-cert-file", "--client-ca-file"] {
+        for flag in ["--tls-cert-file", "--client-ca-file", "--service-account-key-file"] {
             api.arg(flag).arg(&certificate);
         }
-        for flag in ["--tls-private-key-file", "--service-account-key-file", "--service-account-signing-key-file"] {
+        for flag in ["--tls-private-key-file", "--service-account-signing-key-file"] {
             api.arg(flag).arg(&key);
         }
         server.spawn(&mut api)?;
