@@ -56,7 +56,9 @@ fn measure(lab: &Lab, test: &std::path::Path) -> Result<Vec<Figure>> {
     if !output.status.success() {
         bail!("the driver's test failed ({}): {text}", output.status);
     }
-    let lines: Vec<Line> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    // The test's runner begins the first line itself.
+    let objects = text.lines().filter_map(|line| line.get(line.find('{')?..));
+    let lines: Vec<Line> = objects.filter_map(|object| serde_json::from_str(object).ok()).collect();
     let samples = |name: &str| -> Result<Vec<f64>> {
         let line = lines.iter().find(|line| line.name == name);
         let line = line.with_context(|| format!("the driver's test printed no {name}: {text}"))?;

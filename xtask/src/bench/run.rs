@@ -19,6 +19,7 @@ use super::figure::Figure;
 use super::machine::processor_seconds;
 
 const TASKS: usize = 40;
+const IDLE_RUNS: usize = 20;
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// As often as a controller asks.
 const OBSERVE_EVERY: Duration = Duration::from_secs(1);
@@ -36,7 +37,12 @@ struct Bench {
 }
 
 pub(super) fn run(hagane: &Path, rounds: usize) -> Result<Vec<Figure>> {
-    let bench = Bench::new(hagane)?;
+    let ansible = match std::env::var_os("HAGANE_ANSIBLE_PLAYBOOK") {
+        Some(path) => PathBuf::from(path),
+        None => python::ensure_ansible(&python::default_cache(), &mut |step| eprintln!("{step}"))?,
+    };
+    let idle = idle(hagane)?;
+    let bench = Bench::new(hagane, ansible)?;
     // Warms the caches, and leaves the directory that the bare command runs in.
     bench.supervised("warm")?;
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
@@ -50,33 +56,43 @@ pub(super) fn run(hagane: &Path, rounds: usize) -> Result<Vec<Figure>> {
             bare.push(bench.bare("warm")?);
             ours.push(bench.supervised(&id)?);
         }
+        if let (Some(ours), Some(bare)) = (ours.last(), bare.last()) {
+            eprintln!("  {:.2} s, bare {:.2} s", ours.elapsed.as_secs_f64(), bare.elapsed.as_secs_f64());
+        }
     }
     let versions = bench.version()?;
     let name = |what: &str| format!("run, {TASKS} tasks under supervision, {what}");
     let over = |value: &dyn Fn(&Sample) -> f64| -> Vec<f64> {
         ours.iter().zip(&bare).map(|(ours, bare)| (value(ours) / value(bare) - 1.0) * 100.0).collect()
     };
+    let quickest = |samples: &[Sample]| samples.iter().map(|sample| sample.elapsed).min().unwrap_or_default();
     let elapsed = |samples: &[Sample]| samples.iter().map(|sample| sample.elapsed).collect();
     let processor = |samples: &[Sample]| samples.iter().map(|sample| sample.processor * 1e3).collect();
     let figures = [
+        Figure::median("run, a program that does nothing, elapsed".to_owned(), idle),
         Figure::median(name("elapsed"), elapsed(&ours)).against(elapsed(&bare)),
         Figure::middle(name("elapsed, over"), over(&|sample| sample.elapsed.as_secs_f64()), "%"),
+        // What other work on the machine, and on the machine below it, disturbs least.
+        Figure::median(name("quickest"), vec![quickest(&ours)]).against(vec![quickest(&bare)]),
         Figure::middle(name("processor"), processor(&ours), "ms").against_numbers(processor(&bare)),
         Figure::middle(name("processor, over"), over(&|sample| sample.processor), "%"),
     ];
     Ok(figures.into_iter().map(|figure| figure.with_versions(Some(&versions))).collect())
 }
 
+/// What every run costs, whatever it does: the same road with a program that does nothing. The difference of two long
+/// runs is lost in the noise of a shared machine; this is not.
+fn idle(hagane: &Path) -> Result<Vec<Duration>> {
+    let bench = Bench::new(hagane, PathBuf::from("/bin/true"))?;
+    (0..IDLE_RUNS).map(|run| bench.follow(&format!("idle-{run}"))).collect()
+}
+
 impl Bench {
-    fn new(hagane: &Path) -> Result<Self> {
+    fn new(hagane: &Path, ansible: PathBuf) -> Result<Self> {
         let directory = tempfile::tempdir().context("failed to make a directory")?;
         let checkout = directory.path().join("checkout");
         std::fs::create_dir(&checkout).context("failed to make a directory for the playbook")?;
         std::fs::write(checkout.join("cluster.yml"), playbook()).context("failed to write the playbook")?;
-        let ansible = match std::env::var_os("HAGANE_ANSIBLE_PLAYBOOK") {
-            Some(path) => PathBuf::from(path),
-            None => python::ensure_ansible(&python::default_cache(), &mut |step| eprintln!("{step}"))?,
-        };
         let options = EngineOptions::new(directory.path().join("runs"), ansible, hagane.to_path_buf());
         let installer = KubesprayInstaller::new(options, KubesprayOptions { checkout })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -98,10 +114,10 @@ impl Bench {
         Ok(String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned())
     }
 
-    /// From the request to the exit record, watched as a controller watches.
-    fn supervised(&self, id: &str) -> Result<Sample> {
+    /// Starts a run and follows it to its exit record as a controller does.
+    fn follow(&self, id: &str) -> Result<Duration> {
         let layout = self.layout(id)?;
-        let (processor, begin) = (processor_seconds()?, Instant::now());
+        let begin = Instant::now();
         self.runtime.block_on(self.installer.start(&request(id)))?;
         let mut observed = Instant::now();
         while !layout.exit().exists() {
@@ -111,7 +127,14 @@ impl Bench {
             }
             std::thread::sleep(LOOK_EVERY);
         }
-        let elapsed = begin.elapsed();
+        Ok(begin.elapsed())
+    }
+
+    /// From the request to the exit record.
+    fn supervised(&self, id: &str) -> Result<Sample> {
+        let layout = self.layout(id)?;
+        let processor = processor_seconds()?;
+        let elapsed = self.follow(id)?;
         let seen = self.runtime.block_on(self.installer.observe(id))?;
         let log = std::fs::read_to_string(layout.log()).unwrap_or_default();
         ensure!(seen.state == RunState::Finished(RunExit::Succeeded), "the run {id} failed: {log}");
