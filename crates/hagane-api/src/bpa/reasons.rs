@@ -35,6 +35,8 @@ words! {
         Installed,
         /// What the cluster is matches the spec as it is now.
         UpToDate,
+        /// Add-ons that the spec names and that are not installed.
+        PluginIgnored,
         /// The object is left alone.
         Paused,
     }
@@ -113,6 +115,10 @@ words! {
         UpToDate,
         /// The spec changed after the installation; changing a finished cluster is not supported yet.
         SpecChanged,
+        /// No add-on of these names is known: the message names them.
+        PluginUnknown,
+        /// The spec names no add-on that would be left out.
+        NoPluginIgnored,
         /// The object is paused.
         Paused,
         /// The object is not paused.

@@ -33,7 +33,8 @@ pub fn decide(facts: &Facts) -> Decision {
         return Decision::only(vec![Action::AddFinalizer]);
     }
     let wanted = wanted_now(facts);
-    let say = Say::spec(&wanted);
+    let plugins = facts.spec.as_ref().map_or(&[][..], |spec| &spec.kud_plugins);
+    let say = Say::spec(&wanted, plugins);
     let (wanted, say) = match run::follow(facts, &wanted, say) {
         run::Followed::Decided(decision) => return decision,
         run::Followed::NothingToFollow(say) => (wanted, say),

@@ -8,7 +8,7 @@ use hagane_api::field::FieldError;
 
 use super::super::demands::Wanted;
 use super::super::{Action, Decision};
-use crate::decision::{Next, draft, one_line};
+use crate::decision::{Next, draft, names, one_line};
 
 /// Collects conditions on the way to a decision.
 pub(super) struct Say {
@@ -21,13 +21,13 @@ impl Say {
         Decision { conditions: vec![paused], ..Decision::nothing() }
     }
 
-    pub(super) fn spec(wanted: &Result<Wanted, Vec<FieldError>>) -> Self {
+    pub(super) fn spec(wanted: &Result<Wanted, Vec<FieldError>>, plugins: &[String]) -> Self {
         let spec = match wanted {
             Ok(_) => condition(Type::SpecValid, ConditionStatus::True, Reason::Valid, ""),
             Err(errors) => condition(Type::SpecValid, ConditionStatus::False, Reason::InvalidSpec, one_line(errors)),
         };
         let paused = condition(Type::Paused, ConditionStatus::False, Reason::NotPaused, "");
-        Self { conditions: vec![spec, paused] }
+        Self { conditions: vec![spec, ignored(plugins), paused] }
     }
 
     pub(super) fn deleting() -> Self {
@@ -83,6 +83,15 @@ impl Say {
             next: Next::AwaitChange,
         }
     }
+}
+
+/// What an unknown add-on must not do is stop a cluster; what it must do is be told.
+fn ignored(plugins: &[String]) -> ConditionDraft {
+    if plugins.is_empty() {
+        return condition(Type::PluginIgnored, ConditionStatus::False, Reason::NoPluginIgnored, "");
+    }
+    let message = format!("spec.KUDPlugins: no add-on of these names is known: {}", names(plugins));
+    condition(Type::PluginIgnored, ConditionStatus::True, Reason::PluginUnknown, message)
 }
 
 fn condition(r#type: Type, status: ConditionStatus, reason: Reason, message: impl Into<String>) -> ConditionDraft {

@@ -136,6 +136,19 @@ fn the_order_carries_what_the_user_asked_for_as_data() {
 }
 
 #[test]
+fn an_add_on_that_is_not_known_is_told_and_stops_nothing() {
+    let mut facts = after(0);
+    assert_eq!(condition(&decide(&facts), "PluginIgnored"), ("NoPluginIgnored", ""));
+    if let Ok(spec) = &mut facts.spec {
+        spec.kud_plugins = vec!["multus".to_owned(), "onap4k8s".to_owned()];
+    }
+    let decision = decide(&facts);
+    let told = "spec.KUDPlugins: no add-on of these names is known: multus, onap4k8s";
+    assert_eq!(condition(&decision, "PluginIgnored"), ("PluginUnknown", told));
+    assert!(matches!(decision.actions[..], [Action::RecordPlan(_)]), "{decision:?}");
+}
+
+#[test]
 fn a_run_of_another_holder_is_left_alone_until_it_must_be_dead() {
     let mut facts = with_run(RunWord::Running, RunSeen::Absent);
     if let Some(run) = &mut facts.run {
