@@ -78,11 +78,27 @@ impl Bmc {
     /// What its address leads to, so that two spellings of one controller's address are equal; nothing for an empty one.
     #[must_use]
     pub fn identity(&self) -> Option<String> {
-        let rest = self.address.split_once("://").map_or(self.address.as_str(), |(_, rest)| rest);
+        let (scheme, rest) = self.address.split_once("://").unwrap_or(("", self.address.as_str()));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host).to_ascii_lowercase();
+        let (host, port) = match host.rsplit_once(':') {
+            // A colon in brackets is the address's own.
+            Some((host, port)) if !port.contains(']') => (host, port),
+            _ => (host.as_str(), default_port(scheme)),
+        };
         let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
-        (!host.is_empty()).then(|| format!("{host}/{}", path.join("/")))
+        (!host.is_empty()).then(|| format!("{host}:{port}/{}", path.join("/")))
+    }
+}
+
+/// The port that an address without one means: of IPMI, HTTP or HTTPS.
+fn default_port(scheme: &str) -> &'static str {
+    if scheme.starts_with("ipmi") || scheme.is_empty() {
+        "623"
+    } else if scheme.ends_with("+http") {
+        "80"
+    } else {
+        "443"
     }
 }
 
@@ -411,6 +427,13 @@ mod tests {
         {
             assert_ne!(first, identity(other), "{other}");
         }
+        assert_eq!(identity("redfish://bmc.test/x"), identity("redfish+https://bmc.test:443/x"));
+        assert_eq!(identity("redfish+http://[fd00::7]/x"), identity("redfish+http://[FD00::7]:80/x"));
+        assert_eq!(
+            (identity("ipmi://10.0.0.7"), identity("10.0.0.7")),
+            (identity("ipmi://10.0.0.7:623"), identity("10.0.0.7:623"))
+        );
+        assert_ne!(identity("redfish://bmc.test/x"), identity("redfish+http://bmc.test/x"));
         assert_eq!((identity(""), identity("redfish:///x")), (None, None));
     }
 
