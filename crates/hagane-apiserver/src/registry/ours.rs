@@ -8,13 +8,16 @@ use super::{Conversion, Origin, Resource, Strategy, Version};
 use crate::schema::Schema;
 use crate::table::{Columns, Definition};
 
+/// `kubectl get all` means pods and what makes them where those are served; here it means our kinds, or nothing.
+const ALL: [&str; 1] = ["all"];
+
 /// A row for each kind.
 pub(super) fn rows() -> Vec<Resource> {
     kinds().iter().map(resource).collect()
 }
 
 fn resource(kind: &KindDescriptor) -> Resource {
-    let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect();
+    let owned = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     Resource {
         group: kind.group.to_owned(),
         plural: kind.plural.to_owned(),
@@ -22,7 +25,7 @@ fn resource(kind: &KindDescriptor) -> Resource {
         kind: kind.kind.to_owned(),
         list_kind: kind.list_kind(),
         short_names: owned(kind.short_names),
-        categories: owned(kind.categories),
+        categories: [owned(kind.categories), owned(&ALL)].concat(),
         namespaced: kind.namespaced,
         storage: kind.full_name().into(),
         stored_api_version: kind.api_version(),
