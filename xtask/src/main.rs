@@ -6,6 +6,7 @@ mod check;
 mod command;
 mod crate_graph;
 mod demo;
+mod deny;
 mod generate;
 mod lab;
 mod test;

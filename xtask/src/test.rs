@@ -35,6 +35,7 @@ pub fn run(args: &TestArgs) -> Result<()> {
     println!("== hagane, the Kubernetes payload and Ansible");
     let tools = Tools::prepare(&root())?;
     use_kubectl(&tools)?;
+    crate::deny::install()?;
     crate::check::run(&tools_environment(&tools))?;
     driver_on_real_libvirt(args)?;
     let mut command = cargo();
