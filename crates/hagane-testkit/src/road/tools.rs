@@ -38,7 +38,7 @@ impl Tools {
     pub fn build_hagane(repository: &Path) -> Result<PathBuf> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut command = Command::new(cargo);
-        command.current_dir(repository).args(["build", "--quiet", "--locked", "--package", "hagane"]);
+        command.current_dir(repository).args(["build", "--locked", "--package", "hagane"]);
         let status = command.status().context("failed to start cargo")?;
         if !status.success() {
             bail!("cargo could not build hagane ({status})");
