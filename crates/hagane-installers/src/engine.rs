@@ -182,7 +182,7 @@ impl Engine {
     fn forget_now(&self, run_id: &str) -> Result<(), InstallerError> {
         let layout = self.layout(run_id)?;
         let failed = directory_error("remove the run directory");
-        if lock_state(&layout).map_err(&failed)? == LockState::Held {
+        if goes_on(&layout).map_err(&failed)? {
             return Err(InstallerError::HeldElsewhere { id: run_id.to_owned() });
         }
         if let Some(intent) = read_intent(&layout)? {
@@ -310,6 +310,21 @@ fn lock_state(layout: &RunLayout) -> io::Result<LockState> {
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(LockState::Held),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Whether a supervisor is at work. One that has written its exit record only has to let go of the lock.
+fn goes_on(layout: &RunLayout) -> io::Result<bool> {
+    const LOOKS: u32 = 50;
+    for _ in 0..LOOKS {
+        if lock_state(layout)? != LockState::Held {
+            return Ok(false);
+        }
+        if !layout.exit().exists() {
+            return Ok(true);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    Ok(true)
 }
 
 fn read_intent(layout: &RunLayout) -> Result<Option<Intent>, InstallerError> {

@@ -66,9 +66,7 @@ fn make_root(root: &Path) -> io::Result<()> {
     if root.is_dir() {
         return Ok(());
     }
-    fs::create_dir_all(root)?;
-    // The run's user passes through to its own directory and cannot list the others.
-    fs::set_permissions(root, fs::Permissions::from_mode(0o711))
+    make_passage(root)
 }
 
 #[allow(clippy::too_many_arguments)]
@@ -88,7 +86,7 @@ fn write_all(
     for name in ["ssh", "artifacts", "home", "tmp", "plugins", "plugins/callback"] {
         create_directory(&staging.in_work(name), 0o700).map_err(&failed)?;
     }
-    let (sockets, remove_at_end) = socket_directory(layout, user).map_err(&failed)?;
+    let (sockets, remove_at_end) = socket_directory(&options.runs, layout, user).map_err(&failed)?;
     create_directory(&staging.in_work("cp"), 0o700).map_err(&failed)?;
     make_facts(&facts, user).map_err(&failed)?;
 
@@ -235,13 +233,22 @@ fn render_config(
     text
 }
 
-/// Where ssh keeps its control sockets: in the run directory, or in a short-named directory where that is too long.
-fn socket_directory(layout: &RunLayout, user: Option<&RunUser>) -> io::Result<(PathBuf, Vec<PathBuf>)> {
+/// Where ssh keeps its control sockets: in the run directory, else beside the runs under a short name, else in /tmp. What is
+/// not in the run directory is removed at the run's end.
+fn socket_directory(runs: &Path, layout: &RunLayout, user: Option<&RunUser>) -> io::Result<(PathBuf, Vec<PathBuf>)> {
+    let fits = |path: &Path| path.as_os_str().as_bytes().len() <= SOCKET_DIRECTORY_BYTES_MAX;
     let inside = layout.in_work("cp");
-    if inside.as_os_str().as_bytes().len() <= SOCKET_DIRECTORY_BYTES_MAX {
+    if fits(&inside) {
         return Ok((inside, Vec::new()));
     }
-    let short = PathBuf::from(format!("/tmp/hagane-{}", uuid::Uuid::new_v4().simple()));
+    let name = uuid::Uuid::new_v4().simple().to_string();
+    let beside = runs.join("cp").join(&name[..12]);
+    let short = if fits(&beside) {
+        make_passage(&runs.join("cp"))?;
+        beside
+    } else {
+        PathBuf::from(format!("/tmp/hagane-{name}"))
+    };
     create_directory(&short, 0o700)?;
     if let Some(user) = user {
         give_away(&short, user)?;
@@ -249,10 +256,15 @@ fn socket_directory(layout: &RunLayout, user: Option<&RunUser>) -> io::Result<(P
     Ok((short.clone(), vec![short]))
 }
 
+/// A directory that the run's user passes through and cannot list.
+fn make_passage(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
+}
+
 fn make_facts(facts: &Path, user: Option<&RunUser>) -> io::Result<()> {
     if let Some(parent) = facts.parent() {
-        fs::create_dir_all(parent)?;
-        fs::set_permissions(parent, fs::Permissions::from_mode(0o711))?;
+        make_passage(parent)?;
     }
     if !facts.is_dir() {
         create_directory(facts, 0o700)?;
@@ -327,4 +339,33 @@ fn check_reach<'a>(user: &RunUser, paths: impl Iterator<Item = &'a PathBuf>) -> 
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_sockets_lie_where_their_paths_are_short_enough() {
+        let place = tempfile::tempdir().expect("a directory");
+        let runs = place.path().join("runs");
+        let id = "0123456789abcdef0123456789abcdef0123456789abcdef";
+        let of = |runs: &Path| {
+            let layout = RunLayout::of(runs, id).expect("a layout");
+            socket_directory(runs, &layout, None).expect("a directory")
+        };
+        let (sockets, removed) = of(&runs);
+        assert!(sockets.starts_with(runs.join("cp")) && sockets.is_dir(), "{}", sockets.display());
+        assert_eq!(removed, [sockets]);
+        let deep = runs.join("d".repeat(SOCKET_DIRECTORY_BYTES_MAX));
+        let (sockets, removed) = of(&deep);
+        assert!(sockets.starts_with("/tmp") && sockets.is_dir(), "{}", sockets.display());
+        assert_eq!(removed, std::slice::from_ref(&sockets));
+        fs::remove_dir(sockets).expect("it is empty");
+        let short = RunLayout::of(Path::new("/r"), "1").expect("a layout");
+        assert_eq!(
+            socket_directory(Path::new("/r"), &short, None).expect("nothing is made"),
+            (short.in_work("cp"), Vec::new())
+        );
+    }
 }
