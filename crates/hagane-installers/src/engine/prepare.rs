@@ -266,8 +266,10 @@ fn make_facts(facts: &Path, user: Option<&RunUser>) -> io::Result<()> {
     if let Some(parent) = facts.parent() {
         make_passage(parent)?;
     }
-    if !facts.is_dir() {
-        create_directory(facts, 0o700)?;
+    // An earlier run of the owner, or one that is prepared at this moment, may have made it.
+    match create_directory(facts, 0o700) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && facts.is_dir() => {}
+        made => made?,
     }
     if let Some(user) = user {
         std::os::unix::fs::lchown(facts, Some(user.uid), Some(user.gid))?;
