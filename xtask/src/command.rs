@@ -14,7 +14,7 @@ pub fn root() -> PathBuf {
 
 /// The cargo that started this task.
 pub fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = hagane_testkit::road::cargo();
     command.current_dir(root());
     command
 }

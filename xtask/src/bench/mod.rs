@@ -13,7 +13,7 @@ mod run;
 mod server;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<ExitCode> {
 
 /// The product's program, built for release; it lies beside this one.
 fn hagane() -> Result<PathBuf> {
-    let status = cargo().args(["build", "--quiet", "--release", "--package", "hagane"]).status();
+    let status = cargo().args(["build", "--release", "--package", "hagane"]).status();
     ensure!(status.context("failed to start cargo")?.success(), "the release build of hagane failed");
     let program = std::env::current_exe().context("failed to find this program")?.with_file_name("hagane");
     ensure!(program.is_file(), "no program {}", program.display());
@@ -69,8 +69,7 @@ fn hagane() -> Result<PathBuf> {
 
 fn in_release(args: &BenchArgs) -> Result<ExitCode> {
     let name = args.name.to_possible_value().context("the benchmark has no name")?;
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let status = Command::new(cargo)
+    let status = cargo()
         .args(["run", "--quiet", "--release", "-p", "xtask", "--", "bench", name.get_name()])
         .args(["--rounds", &args.rounds.to_string()])
         .status()

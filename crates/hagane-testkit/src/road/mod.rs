@@ -9,7 +9,7 @@ mod tools;
 pub use objects::{ProvisioningSize, host_manifests, machine_manifests, provisioning_manifest, ssh_secret_manifest};
 pub use outcome::{Workload, cluster_nodes};
 pub use server::{Server, ServerOptions};
-pub use tools::Tools;
+pub use tools::{Tools, cargo};
 
 use std::thread;
 use std::time::{Duration, Instant};

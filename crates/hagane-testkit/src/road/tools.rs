@@ -36,8 +36,7 @@ impl Tools {
     /// # Errors
     /// When cargo fails.
     pub fn build_hagane(repository: &Path) -> Result<PathBuf> {
-        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut command = Command::new(cargo);
+        let mut command = cargo();
         command.current_dir(repository).args(["build", "--locked", "--package", "hagane"]);
         let status = command.status().context("failed to start cargo")?;
         if !status.success() {
@@ -46,6 +45,22 @@ impl Tools {
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository.join("target"), PathBuf::from);
         Ok(target.join("debug/hagane"))
     }
+}
+
+/// The cargo that runs this program, as a shell would start it.
+///
+/// What `cargo run` tells a program of its own package is left out: build scripts ask for some of it, and everything on top of
+/// them would be built again whenever a shell and this program take turns.
+#[must_use]
+pub fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    for (name, _) in std::env::vars_os() {
+        let of_the_package = ["CARGO_MANIFEST_", "CARGO_PKG_", "CARGO_CRATE_", "CARGO_BIN_"];
+        if of_the_package.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes())) {
+            command.env_remove(name);
+        }
+    }
+    command
 }
 
 /// Runs hagane and takes the last line it prints; progress goes to standard error as it comes.
