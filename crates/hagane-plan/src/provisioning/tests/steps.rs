@@ -137,7 +137,7 @@ fn the_order_carries_what_the_user_asked_for_as_data() {
 
 #[test]
 fn an_add_on_that_is_not_known_is_told_and_stops_nothing() {
-    let mut facts = after(0);
+    let mut facts = after(1);
     assert_eq!(condition(&decide(&facts), "PluginIgnored"), ("NoPluginIgnored", ""));
     if let Ok(spec) = &mut facts.spec {
         spec.kud_plugins = vec!["multus".to_owned(), "onap4k8s".to_owned()];
@@ -213,10 +213,15 @@ fn situations() -> Vec<Facts> {
     let mut no_address = with_run(RunWord::Starting, RunSeen::Absent);
     no_address.plan.iter_mut().flat_map(|plan| &mut plan.assignments).for_each(|entry| entry.address.clear());
     let kept = SecretFact::Ours { run: Some("u-1".to_owned()) };
+    let mut with_plugin = after(1);
+    if let Ok(spec) = &mut with_plugin.spec {
+        spec.kud_plugins = vec![text()];
+    }
     vec![
         facts(),
         after(1),
         Facts { paused: true, ..after(1) },
+        with_plugin,
         Facts { spec: Err(text()), ..after(1) },
         Facts { name_owner: NameOwner::Taken(text()), ..after(1) },
         short,
