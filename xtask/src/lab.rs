@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -9,7 +10,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use hagane_testkit::lab::relay::{self, Forward};
-use hagane_testkit::lab::{self, HostSpec, Image, Lab, LabOptions, LabPaths, MachineSnapshot, ProcessId, Progress};
+use hagane_testkit::lab::{
+    self, Host, HostSpec, Image, Lab, LabOptions, LabPaths, MachineSnapshot, ProcessId, Progress,
+};
 
 /// Sizes of the container hosts when none are named: different, so that roles chosen by size can be seen.
 const SIZES: [(u32, u64); 3] = [(2, 6144), (2, 4096), (1, 3072)];
@@ -209,12 +212,33 @@ fn list() -> Result<()> {
 fn shell(id: &str) -> Result<ExitCode> {
     let lab = Lab::open(id)?;
     let description = lab.description();
-    eprintln!("In lab {id}. virsh list; ssh -F {} HOST, with:", description.ssh_config.display());
+    let kubeconfig = lab.directory().join("hagane/admin.kubeconfig");
+    eprintln!("A shell in lab {id}; `exit` leaves it. What there is:\n  virsh list");
+    if kubeconfig.exists() {
+        eprintln!("  kubectl get machines.cluster.k8s.io,baremetalhosts,provisionings");
+        eprintln!("  hagane describe provisioning NAME");
+    }
     for host in &description.hosts {
-        eprintln!("  {} {} {} cpus {} MiB", host.name, host.address, host.cpus, host.memory_mib);
+        let Host { name, address, cpus, memory_mib, .. } = host;
+        let config = description.ssh_config.display();
+        eprintln!("  ssh -F {config} {name}     # {address}, CPUs: {cpus}, memory: {memory_mib} MiB");
     }
     let shell = std::env::var_os("SHELL").unwrap_or_else(|| "/bin/bash".into());
-    inside(&lab, [shell])
+    let mut command = command_inside(&lab, [shell]);
+    if kubeconfig.exists() {
+        command.env("KUBECONFIG", kubeconfig);
+    }
+    command.env("PATH", path_with_programs()?);
+    Err(command.exec()).context("run the shell in the lab")
+}
+
+/// PATH with what was built here put first: hagane beside this program, and kubectl of the payload.
+fn path_with_programs() -> Result<OsString> {
+    let program = std::env::current_exe().context("find this program")?;
+    let payload = hagane_installers::payload::directory(&hagane_installers::python::default_cache());
+    let built = program.parent().map(PathBuf::from).into_iter().chain([payload.join("binaries")]);
+    let inherited = std::env::var_os("PATH").unwrap_or_default();
+    std::env::join_paths(built.chain(std::env::split_paths(&inherited))).context("join PATH")
 }
 
 fn run_inside(id: &str, argv: Vec<OsString>) -> Result<ExitCode> {
@@ -222,11 +246,14 @@ fn run_inside(id: &str, argv: Vec<OsString>) -> Result<ExitCode> {
 }
 
 fn inside(lab: &Lab, argv: impl IntoIterator<Item = OsString>) -> Result<ExitCode> {
-    use std::os::unix::process::CommandExt;
-    let mut command = lab.command(argv);
     // Replaces this process, so that signals and the exit status are those of the program.
-    let error = command.stdin(Stdio::inherit()).env("LIBVIRT_DEFAULT_URI", &lab.description().libvirt.uri).exec();
-    Err(error).context("run the program in the lab")
+    Err(command_inside(lab, argv).exec()).context("run the program in the lab")
+}
+
+fn command_inside(lab: &Lab, argv: impl IntoIterator<Item = OsString>) -> std::process::Command {
+    let mut command = lab.command(argv);
+    command.stdin(Stdio::inherit()).env("LIBVIRT_DEFAULT_URI", &lab.description().libvirt.uri);
+    command
 }
 
 fn be_or_start_relay(relay: Relay) -> Result<ExitCode> {

@@ -1,9 +1,10 @@
 //! `make demo`: the whole road in a lab that stays until `make demo-down`.
 
+mod interrupt;
 mod show;
 
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -37,40 +38,63 @@ pub enum Command {
     /// Make the lab and go the whole road.
     Up,
     /// Take everything down again.
-    Down,
+    Down {
+        /// Say that the demo was interrupted, and end as an interrupted program does.
+        #[arg(long, hide = true)]
+        interrupted: bool,
+    },
 }
 
 /// Runs the subcommand.
 pub fn run(command: &Command) -> Result<ExitCode> {
     match command {
         Command::Up => up()?,
-        Command::Down => down()?,
+        Command::Down { interrupted } => return down(*interrupted),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn down() -> Result<()> {
+fn down(interrupted: bool) -> Result<ExitCode> {
     let show = Show::new();
-    show.phase("take the demo's lab down", || lab::take_down(&LabPaths::of(LAB)?))
+    let name = if interrupted { "interrupted: take the demo's lab down" } else { "take the demo's lab down" };
+    show.phase(name, || lab::take_down(&LabPaths::of(LAB)?))?;
+    Ok(if interrupted { ExitCode::from(interrupt::EXIT_CODE) } else { ExitCode::SUCCESS })
 }
 
 fn up() -> Result<()> {
     let show = Show::new();
-    let hosts = ["small:1:3072", "medium:2:4096", "large:2:6144"].map(str::parse::<HostSpec>);
-    let hosts = hosts.into_iter().collect::<Result<Vec<_>>>()?;
     show.phase("packages and guest images", || lab::prepare(&[Image::Host, Image::Tiny], Progress::Shown))?;
     let tools = show.phase("hagane, the Kubernetes payload and Ansible", || Tools::prepare(&root()))?;
-    show.phase("take down what an earlier demo left", || lab::take_down(&LabPaths::of(LAB)?))?;
+    // From here on there is something that an interruption would leave behind.
+    interrupt::take_down_then()?;
+    let paths = LabPaths::of(LAB)?;
+    if paths.ledger.exists() {
+        show.phase("an earlier demo is there: take it down, to begin anew", || lab::take_down(&paths))?;
+    }
+    let outcome = road(&show, &tools);
+    if outcome.is_err() && paths.ledger.exists() {
+        show.text(&format!(
+            "The demo failed, and its lab stays to be looked at: {}, `make lab-shell`. `make demo-down` removes it.",
+            paths.directory.join("hagane.log").display()
+        ));
+    }
+    outcome
+}
+
+/// The road itself, in a lab of its own.
+fn road(show: &Show, tools: &Tools) -> Result<()> {
+    let hosts = ["small:1:3072", "medium:2:4096", "large:2:6144"].map(str::parse::<HostSpec>);
+    let hosts = hosts.into_iter().collect::<Result<Vec<_>>>()?;
     let options = LabOptions { id: Some(LAB.to_owned()), hosts, bound_to_maker: false, progress: Progress::Shown };
     let lab = show.phase("the lab: network, libvirtd and three hosts", || Lab::up(&options))?;
-    let mut server = show.phase("start hagane up", || Server::start(&lab, &tools, server_options(&lab)))?;
+    let mut server = show.phase("start hagane up", || Server::start(&lab, tools, server_options(&lab)))?;
     show.note(&format!("management API: {}", server.kubeconfig().display()));
-    machines_road(&show, &lab, &server)?;
-    hosts_road(&show, &lab, &server)?;
+    machines_road(show, &lab, &server)?;
+    hosts_road(show, &lab, &server)?;
     show.phase("restart hagane on the same data", || server.restart())?;
-    let workload = Workload { lab: &lab, tools: &tools, kubeconfig: lab.directory().join("edge-1.kubeconfig") };
-    try_cluster(&show, &server, &workload)?;
-    lead_in(&show, &lab, &server, &workload)?;
+    let workload = Workload { lab: &lab, tools, kubeconfig: lab.directory().join("edge-1.kubeconfig") };
+    try_cluster(show, &server, &workload)?;
+    lead_in(show, &lab, &server, &workload)?;
     server.leave();
     Ok(())
 }
@@ -88,7 +112,7 @@ fn machines_road(show: &Show, lab: &Lab, server: &Server<'_>) -> Result<()> {
     for machine in ["kube-cp", "kube-worker-1"] {
         show.phase(&format!("machine {machine} runs"), || server.wait("machine", machine, "Running", 300))?;
     }
-    show.phase("the machines' addresses", || {
+    show.phase("the machines boot and take addresses", || {
         hagane_testkit::road::wait_for("addresses", std::time::Duration::from_secs(180), || {
             let text = server.kubectl(&[
                 "get",
@@ -160,22 +184,12 @@ fn lead_in(show: &Show, lab: &Lab, server: &Server<'_>, workload: &Workload<'_>)
     })?;
     let outside = lab.directory().join("edge-1-outside.kubeconfig");
     write_private(&outside, text.replace(&target.to_string(), &local(WORKLOAD_PORT).to_string()).as_bytes())?;
-    let programs = Programs { hagane: &server_binary(), kubectl: &workload.tools.kubectl };
-    show.text(&next_steps(&programs, &server.kubeconfig(), &outside, lab));
+    show.text(&next_steps(workload.tools, &server.kubeconfig(), &outside, lab));
     Ok(())
 }
 
-fn server_binary() -> PathBuf {
-    root().join("target/debug/hagane")
-}
-
-struct Programs<'a> {
-    hagane: &'a Path,
-    kubectl: &'a Path,
-}
-
-fn next_steps(programs: &Programs<'_>, management: &Path, workload: &Path, lab: &Lab) -> String {
-    let (hagane, kubectl) = (programs.hagane.display(), programs.kubectl.display());
+fn next_steps(tools: &Tools, management: &Path, workload: &Path, lab: &Lab) -> String {
+    let (hagane, kubectl) = (tools.hagane.display(), tools.kubectl.display());
     let (management, workload) = (management.display(), workload.display());
     let log = lab.directory().join("hagane.log");
     format!(
@@ -188,7 +202,7 @@ fn next_steps(programs: &Programs<'_>, management: &Path, workload: &Path, lab: 
          What to try next:\n\
          \x20 {kubectl} explain provisioning.spec\n\
          \x20 {kubectl} delete machines.cluster.k8s.io kube-worker-1     # domain, disk, seed and lease go\n\
-         \x20 make lab-shell     # a shell in the lab: virsh list, ssh to the hosts\n\
+         \x20 make lab-shell     # a shell in the lab, with hagane, kubectl, virsh and the way to the hosts by ssh\n\
          \x20 less {}     # hagane's own log\n\
          \x20 make demo-down     # leaves nothing behind\n",
         log.display()
