@@ -7,7 +7,7 @@ use std::sync::Arc;
 use hagane_api::quantity::ByteSize;
 use hagane_ports::{Checksum, Clock, ImageFailure, ImageRequest, LocalImage};
 use jiff::SignedDuration;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 use url::Url;
 
@@ -105,7 +105,7 @@ impl Fetcher {
         source: &Source,
         progress: &Arc<ProgressCell>,
     ) -> Result<(), Fault> {
-        let _permit = self.permits.acquire().await.map_err(|_| Fault::local("the image store is closed"))?;
+        let _permit = self.permit(request, progress).await?;
         let limit = self.options.fetch_timeout;
         let fetch = async {
             match source {
@@ -115,6 +115,15 @@ impl Fetcher {
         };
         let finished = timeout(limit, fetch).await;
         finished.map_err(|_| Fault::fetch(format!("was not fetched within {} s", limit.as_secs())))?
+    }
+
+    /// Leave to fetch. Only who really waits for others is told so.
+    async fn permit(&self, request: &ImageRequest, progress: &ProgressCell) -> Result<SemaphorePermit<'_>, Fault> {
+        if let Ok(permit) = self.permits.try_acquire() {
+            return Ok(permit);
+        }
+        progress.begin(format!("waiting for other downloads before {}", shown(&request.uri)), None);
+        self.permits.acquire().await.map_err(|_| Fault::local("the image store is closed"))
     }
 
     async fn fetch_local(

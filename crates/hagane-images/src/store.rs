@@ -97,7 +97,7 @@ impl ImageStore {
                 Some(Slot::Failed { failures, .. }) => *failures,
                 None => 0,
             };
-            let waiting = format!("waiting for other downloads before {}", shown(&request.uri));
+            let waiting = format!("about to fetch {}", shown(&request.uri));
             let progress = Arc::new(ProgressCell::new(waiting));
             slots.insert(request.clone(), Slot::Running { progress: Arc::clone(&progress), failures });
             progress

@@ -241,6 +241,27 @@ async fn equal_requests_share_one_fetch_and_see_its_progress() {
 }
 
 #[tokio::test]
+async fn only_a_fetch_behind_others_says_that_it_waits_for_them() {
+    let server = TestServer::start(|_| vec![Step::Hang]).await;
+    let site = Site::new();
+    let mut options = site.options();
+    options.parallel_fetches = 1;
+    let store = site.open(options).await;
+    let told = async |path: &str, word: &str| loop {
+        match store.ensure(&root_disk(&server.url(path))).await {
+            ImageState::Fetching(progress) if progress.what.starts_with(word) => break,
+            ImageState::Fetching(_) => tokio::task::yield_now().await,
+            other => unreachable!("the server is silent: {other:?}"),
+        }
+    };
+    told("/first", "about to fetch http").await;
+    while server.asked().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    told("/second", "waiting for other downloads before http").await;
+}
+
+#[tokio::test]
 async fn secrets_in_a_url_reach_the_server_and_nothing_else() {
     let (server, site) = (TestServer::start(|_| not_found()).await, Site::new());
     let store = site.store().await;

@@ -159,8 +159,15 @@ fn error(phase: Option<MachinePhase>, conditions: &[Condition]) -> (Option<Strin
 fn events(old: &[Condition], status: &MachineStatus) -> Vec<crate::runtime::EventDraft> {
     let failed = status.phase == Some(MachinePhase::Failed);
     let severity = |condition: &Condition| {
-        let away = condition.reason == MachineReason::HypervisorUnreachable.as_str();
-        if failed || away || condition.status == ConditionStatus::Unknown {
+        let trouble = [
+            MachineReason::HypervisorUnreachable,
+            MachineReason::ImageFailed,
+            MachineReason::SeedFailed,
+            MachineReason::CreateFailed,
+            MachineReason::DeleteFailed,
+        ];
+        let troubled = trouble.iter().any(|reason| condition.reason == reason.as_str());
+        if failed || troubled || condition.status == ConditionStatus::Unknown {
             Severity::Warning
         } else {
             Severity::Normal

@@ -180,6 +180,7 @@ fn progress(what: &str, done: u64, total: Option<u64>) -> String {
             let percent = u128::from(done.min(total)) * 100 / u128::from(total);
             format!("{what}: {done} of {total} bytes ({percent} %)")
         }
+        None if done == 0 => what.to_owned(),
         None => format!("{what}: {done} bytes"),
     }
 }

@@ -2,10 +2,12 @@ use std::time::Duration;
 
 use hagane_ports::{ActuatorError, ImageFailure, PowerState};
 use hagane_testkit::fake::{ActuatorCall, CreateStage, FakeActuator, SiteState};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::{Api, ListParams};
 use serde_json::{Value, json};
 
 use super::{machine, machines, uid};
-use crate::testing::{DEFAULT_IMAGE, World, condition, text, until};
+use crate::testing::{DEFAULT_IMAGE, NAMESPACE, World, condition, text, until};
 
 fn creates(world: &World) -> usize {
     world.actuator.calls().iter().filter(|(call, _)| *call == ActuatorCall::Create).count()
@@ -56,6 +58,18 @@ async fn a_server_that_fails_is_asked_again() {
     world.images.set_failed(DEFAULT_IMAGE, ImageFailure::FetchFailed, Some(Duration::from_secs(30)));
     world.create(machines(), machine("m1", json!({}))).await;
     world.until_ready_says(machines(), "m1", "ImageFailed").await;
+    let events: Api<Event> = Api::namespaced(world.client.clone(), NAMESPACE);
+    let severity = async || {
+        let told = events.list(&ListParams::default()).await.expect("events").items;
+        told.into_iter().find(|event| event.reason.as_deref() == Some("ImageFailed")).and_then(|event| event.type_)
+    };
+    for _ in 0..400 {
+        if severity().await.is_some() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    assert_eq!(severity().await.as_deref(), Some("Warning"));
     world.images.reset(DEFAULT_IMAGE);
     world.until_ready_says(machines(), "m1", "Running").await;
 }

@@ -52,6 +52,8 @@ fn shows_how_far_the_image_is() {
     assert_eq!(ready(&decision), ("ImageFetching", "downloading http://a/b: 250 of 1000 bytes (25 %)"));
     let image = Image::Fetching { what: "downloading".to_owned(), done: 250, total: None };
     assert_eq!(ready(&decide(&Facts { image, ..facts() })).1, "downloading: 250 bytes");
+    let image = Image::Fetching { what: "about to fetch http://a/b".to_owned(), done: 0, total: None };
+    assert_eq!(ready(&decide(&Facts { image, ..facts() })).1, "about to fetch http://a/b");
 }
 
 #[test]
