@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Bare metal and hypervisors into Kubernetes clusters.
+/// Turn bare metal and hypervisors into Kubernetes clusters, declaratively.
 #[derive(Debug, Parser)]
-#[command(name = "hagane", version, about, long_about = None, max_term_width = 110, args_override_self = true)]
+#[command(name = "hagane", version, max_term_width = 110, args_override_self = true)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]
@@ -148,7 +148,8 @@ pub struct OperatorArgs {
     /// ansible-playbook program of the kubeadm installer.
     #[arg(long, default_value = "ansible-playbook")]
     pub ansible_playbook: PathBuf,
-    /// Payload that the kubeadm installer installs from.
+    /// Payload that the kubeadm installer installs from; the one in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when
+    /// not given.
     #[arg(long)]
     pub payload_dir: Option<PathBuf>,
     /// Checkout of kubespray; without it that installer is not offered.
@@ -165,7 +166,7 @@ pub struct OperatorArgs {
 /// Arguments of `crds`.
 #[derive(Clone, Debug, Args)]
 pub struct CrdsArgs {
-    /// Include the slides' spelling of the old group (cluster-api.k8s.io).
+    /// Include the other spelling of the old machine API's group too: cluster-api.k8s.io.
     #[arg(long)]
     pub slides_group: bool,
     /// Output format.
@@ -227,10 +228,10 @@ pub struct WaitArgs {
     pub subject: Subject,
     /// Its name.
     pub name: String,
-    /// What to wait for: a phase (`Ready`, `Running`), or `deleted`.
+    /// What to wait for: a phase (`Running`), a condition that becomes true (`Ready`), or `deleted`.
     #[arg(long = "for", default_value = "Ready")]
     pub target: String,
-    /// Most seconds to wait.
+    /// Seconds to wait at most.
     #[arg(long, default_value_t = 3600)]
     pub timeout: u64,
     #[command(flatten)]
@@ -261,11 +262,29 @@ pub struct KubeconfigArgs {
     pub api: ApiArgs,
 }
 
+/// What `logs` knows: what an installer runs for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RunSubject {
+    /// A Provisioning.
+    Provisioning,
+    /// A Software.
+    Software,
+}
+
+impl From<RunSubject> for Subject {
+    fn from(subject: RunSubject) -> Self {
+        match subject {
+            RunSubject::Provisioning => Self::Provisioning,
+            RunSubject::Software => Self::Software,
+        }
+    }
+}
+
 /// Arguments of `logs`.
 #[derive(Clone, Debug, Args)]
 pub struct LogsArgs {
-    /// `provisioning` or `software`.
-    pub subject: Subject,
+    /// What the installer runs for.
+    pub subject: RunSubject,
     /// Its name.
     pub name: String,
     /// Go on until the run ends.
@@ -285,7 +304,7 @@ pub struct DoctorArgs {
     /// ansible-playbook program to look for.
     #[arg(long, default_value = "ansible-playbook")]
     pub ansible_playbook: PathBuf,
-    /// Payload to look for.
+    /// Payload to look for; the one in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when not given.
     #[arg(long)]
     pub payload_dir: Option<PathBuf>,
     /// Output format; a list for people when not given.
@@ -343,5 +362,13 @@ mod tests {
     #[test]
     fn arguments_are_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn logs_are_offered_for_what_an_installer_runs_for() {
+        let parse = |subject: &str| Cli::try_parse_from(["hagane", "logs", subject, "edge-1"]);
+        assert!(parse("provisioning").is_ok() && parse("software").is_ok());
+        let refusal = parse("host").expect_err("a host has no run").to_string();
+        assert!(refusal.contains("[possible values: provisioning, software]"), "{refusal}");
     }
 }

@@ -228,7 +228,9 @@ fn event_lines(events: &[Event], now: Timestamp) -> String {
         last.or(event.metadata.creation_timestamp.as_ref().map(|time| time.0)).unwrap_or(now)
     };
     let mut sorted: Vec<_> = events.iter().collect();
-    sorted.sort_by_key(|event| when(event));
+    // Times are whole seconds; what was written later has the higher version.
+    let version = |event: &Event| event.metadata.resource_version.as_ref().and_then(|text| text.parse::<u64>().ok());
+    sorted.sort_by_key(|event| (when(event), version(event)));
     let rows = sorted
         .iter()
         .map(|event| {
@@ -279,5 +281,19 @@ mod tests {
         .expect("a whole object");
         let now = "2026-01-01T00:01:00Z".parse().expect("a time");
         insta::assert_snapshot!(page("provisionings.bpa.akraino.org", &object, &[], now));
+    }
+
+    #[test]
+    fn events_of_one_second_come_in_the_order_they_were_written() {
+        let event = |reason: &str, version: &str| -> Event {
+            serde_json::from_value(json!({
+                "metadata": {"name": reason, "resourceVersion": version}, "involvedObject": {},
+                "reason": reason, "lastTimestamp": "2026-01-01T00:00:00Z",
+            }))
+            .expect("a whole event")
+        };
+        let now = "2026-01-01T00:00:01Z".parse().expect("a time");
+        let text = event_lines(&[event("Ready", "100"), event("Fetching", "99")], now);
+        assert!(text.find("Fetching") < text.find("Ready"), "{text}");
     }
 }

@@ -38,7 +38,11 @@ impl Check {
 
 pub(crate) async fn run(args: &DoctorArgs) -> Result<ExitCode, CliError> {
     let checks = vec![
-        Check::new("api", api(args).await, "start it with `hagane up`, and give its admin.kubeconfig by --kubeconfig"),
+        Check::new(
+            "api",
+            api(args).await,
+            "start it with `hagane up`, and give <data-dir>/admin.kubeconfig by --kubeconfig or KUBECONFIG",
+        ),
         Check::new(
             "libvirt",
             libvirt(&args.libvirt_uri).await,
@@ -48,13 +52,13 @@ pub(crate) async fn run(args: &DoctorArgs) -> Result<ExitCode, CliError> {
         Check::new(
             "ansible",
             program(&args.ansible_playbook, "--version").await,
-            "install ansible-core; give it by --ansible-playbook",
+            "`hagane payload ansible` makes one and prints its path: give that by --ansible-playbook, here and to `up`",
         ),
         Check::new("ssh", program(Path::new("ssh"), "-V").await, "install openssh-client: ansible logs in with it"),
         Check::new(
             "payload",
             payload(args.payload_dir.as_deref()),
-            "build it with `hagane payload build`, and give it by --payload-dir",
+            "`hagane payload build` makes it; one that lies elsewhere is named by --payload-dir, here and to `up`",
         ),
     ];
     let good = checks.iter().all(|check| check.verdict == Verdict::Good);

@@ -17,6 +17,7 @@ mod logs;
 mod output;
 mod plan;
 mod resource;
+mod unknown;
 mod wait;
 
 use std::process::ExitCode;

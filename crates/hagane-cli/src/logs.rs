@@ -16,10 +16,11 @@ const CHUNK: u64 = 1 << 20;
 
 pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
     let client = connect::client(&args.api.kubeconfig).await?;
+    let subject = args.subject.into();
     let mut position = 0;
     let mut known: Option<PathBuf> = None;
     loop {
-        let (_, object) = find(&client, args.subject, &args.api.namespace, &args.name).await?;
+        let (_, object) = find(&client, subject, &args.api.namespace, &args.name).await?;
         let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let path = Some(PathBuf::from(text("/status/run/log"))).filter(|path| !path.as_os_str().is_empty());
         if path != known {
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
         }
         match &known {
             None if !args.follow => {
-                let what = word(args.subject);
+                let what = word(subject);
                 return Err(CliError::NotYet(format!(
                     "{what} {:?} has no installer run yet: see `hagane describe`",
                     args.name

@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use crate::args::{PlanArgs, Subject};
 use crate::resource::{api, api_error, kinds_of};
+use crate::unknown::unknown_field;
 use crate::{CliError, connect, output};
 
 /// Exit code where a demand is not met.
@@ -63,9 +64,11 @@ impl Input {
         } else {
             std::fs::read_to_string(path).map_err(file)?
         };
-        self.source = path.to_owned();
-        let content = |problem: String| CliError::Content { path: path.to_owned(), problem };
-        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| content(error.to_string()))?;
+        let shown = if path.as_os_str() == "-" { Path::new("standard input") } else { path };
+        self.source = shown.to_owned();
+        let content = |problem: String| CliError::Content { path: shown.to_owned(), problem };
+        let syntax = |error: String| content(error.strip_prefix("error: ").unwrap_or(&error).to_owned());
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text).map_err(|error| syntax(error.to_string()))?;
         for document in documents {
             self.add_document(document, &content)?;
         }
@@ -132,6 +135,11 @@ fn plan_one(path: &Path, object: &DynamicObject, hosts: &[HostFacts]) -> Result<
     };
     let part =
         |field: &str| object.data.get(field).filter(|value| !value.is_null()).cloned().unwrap_or_else(|| json!({}));
+    for kind in kinds_of(Subject::Provisioning) {
+        let schema = (kind.schema)();
+        let unknown = unknown_field(&part("spec"), schema.pointer("/properties/spec").unwrap_or(&Value::Null), "spec");
+        unknown.map_or(Ok(()), |problem| Err(content(problem)))?;
+    }
     let spec: ProvisioningSpec =
         serde_json::from_value(part("spec")).map_err(|error| content(format!("spec: {error}")))?;
     let status: ProvisioningStatus = serde_json::from_value(part("status")).unwrap_or_default();
@@ -255,6 +263,15 @@ metadata: {name: other}
     }
 
     #[test]
+    fn refuses_a_misspelt_field_as_the_api_does() {
+        let error = planned(&SITE.replace("{cpu: 2,", "{cpus: 2,")).expect_err("misspelt").to_string();
+        assert!(error.contains("Provisioning \"edge-1\": spec.master.cpus: unknown field: the fields are "), "{error}");
+        let named = SITE.replace("{master: {cpu: 2, memory: 4Gi}, worker", "{masters: [{m1: {macs: x}}], worker");
+        let error = planned(&named).expect_err("misspelt").to_string();
+        assert!(error.contains("spec.masters[0].m1.macs: unknown field"), "{error}");
+    }
+
+    #[test]
     fn says_what_is_short() {
         let plan = planned(&SITE.replace("replicas: 1", "replicas: 2")).expect("a good site");
         assert_eq!(plan.unsatisfied.len(), 1);
@@ -269,7 +286,8 @@ metadata: {name: other}
             error.contains("site.yaml: Provisioning \"edge-1\": spec.master.memory: Invalid value: \"4GB\""),
             "{error}"
         );
-        assert!(planned("a: [").is_err());
+        let broken = planned("a: [").expect_err("no YAML").to_string();
+        assert!(broken.contains("site.yaml: line 1"), "{broken}");
         assert!(
             planned("kind: ConfigMap\napiVersion: v1\nmetadata: {}\n")
                 .expect_err("none")

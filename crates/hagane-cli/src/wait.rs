@@ -16,6 +16,8 @@ use crate::{CliError, connect};
 const DELETED: &str = "deleted";
 /// Phase in which waiting for another one is over.
 const FAILED: &str = "Failed";
+/// Condition whose reason and message say what an object waits for.
+const READY: &str = "Ready";
 
 pub(crate) async fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
     let client = connect::client(&args.api.kubeconfig).await?;
@@ -89,21 +91,31 @@ fn reached(object: &Value, target: &str) -> bool {
         || conditions.iter().any(|condition| text(condition, "type") == target && text(condition, "status") == "True")
 }
 
-/// Phase, the first condition that does not hold, and the task.
+/// Phase, what condition `Ready` waits for, and the task where that does not name it.
 fn summary(object: &Value) -> String {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let mut parts = vec![if text("/status/phase").is_empty() { "Pending".to_owned() } else { text("/status/phase") }];
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
+    // A host has no phase, but a state.
+    let phase = text("/status/phase").or_else(|| text("/status/provisioning/state")).unwrap_or("Pending");
+    let mut line = phase.to_owned();
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let waiting = conditions.iter().find(|condition| condition.get("status").and_then(Value::as_str) != Some("True"));
-    if let Some(condition) = waiting {
-        let part = |name: &str| condition.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        parts.push(format!("{}: {}", part("reason"), part("message")));
+    let part = |condition: &Value, name: &str| condition.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
+    let ready = conditions.iter().find(|condition| part(condition, "type") == READY);
+    if let Some(condition) = ready.filter(|condition| part(condition, "status") != "True") {
+        let words = [part(condition, "reason"), part(condition, "message")];
+        let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        line = format!("{line} | {}", words.join(": "));
     }
-    let task = text("/status/run/task");
-    if !task.is_empty() && text("/status/run/state") == "Running" {
-        parts.push(task);
+    let task = text("/status/run/task").filter(|_| text("/status/run/state") == Some("Running"));
+    match task {
+        Some(task) if !line.contains(task) => format!("{line} | {task}"),
+        _ => line,
     }
-    parts.join(" | ")
+}
+
+/// Tasks that were started and all tasks of a run, where the installer tells both.
+fn tasks(object: &Value) -> Option<(u64, u64)> {
+    let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_u64);
+    Some((number("/status/run/tasksStarted")?, number("/status/run/tasksTotal")?))
 }
 
 /// A bar on a terminal, one line per change otherwise.
@@ -127,17 +139,18 @@ impl Progress {
     }
 
     fn show(&self, summary: &str, object: &Value) {
-        let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64);
-        let counts = match (number("/status/run/tasksStarted"), number("/status/run/tasksTotal")) {
-            (Some(done), Some(total)) => format!(" ({done}/{total})"),
-            (Some(done), None) => format!(" ({done} tasks)"),
-            _ => String::new(),
-        };
-        self.bar.set_message(format!("{summary}{counts}"));
+        self.bar.set_message(summary.to_owned());
+        if let Some((done, total)) = tasks(object) {
+            self.bar.set_length(total);
+            self.bar.set_position(done);
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {prefix} [{elapsed}] [{bar:20}] {wide_msg}") {
+                self.bar.set_style(style.progress_chars("=> "));
+            }
+        }
         let Ok(mut last) = self.last.lock() else { return };
         if *last != summary {
             if !self.terminal {
-                eprintln!("{summary}{counts}");
+                eprintln!("{summary}");
             }
             summary.clone_into(&mut last);
         }
@@ -165,5 +178,28 @@ mod tests {
         assert!(reached(&object, "Installing") && reached(&object, "Planned") && !reached(&object, "Ready"));
         assert_eq!(summary(&object), "Installing | Installing: m | T");
         assert_eq!(summary(&json!({})), "Pending");
+    }
+
+    #[test]
+    fn a_task_is_named_once() {
+        let object = json!({"status": {"phase": "Installing", "conditions": [
+            {"type": "Ready", "status": "False", "reason": "Installing", "message": "task 5 of 47: Copy the images"},
+        ], "run": {"state": "Running", "task": "Copy the images", "tasksStarted": 5, "tasksTotal": 47}}});
+        assert_eq!(summary(&object), "Installing | Installing: task 5 of 47: Copy the images");
+        assert_eq!(tasks(&object), Some((5, 47)));
+    }
+
+    #[test]
+    fn an_object_that_is_ready_waits_for_nothing() {
+        let object = json!({"status": {"phase": "Running", "conditions": [
+            {"type": "Ready", "status": "True", "reason": "Running"},
+            {"type": "Paused", "status": "False", "reason": "NotPaused", "message": ""},
+        ]}});
+        assert_eq!(summary(&object), "Running");
+    }
+
+    #[test]
+    fn a_host_shows_its_state_for_a_phase() {
+        assert_eq!(summary(&json!({"status": {"provisioning": {"state": "available"}}})), "available");
     }
 }

@@ -37,7 +37,11 @@ fn main() -> ExitCode {
     code
 }
 
-async fn dispatch(command: Command) -> ExitCode {
+async fn dispatch(mut command: Command) -> ExitCode {
+    // `doctor` looks where `up` would look.
+    if let Command::Doctor(args) = &mut command {
+        args.payload_dir.get_or_insert_with(adapters::default_payload);
+    }
     let command = match hagane_cli::run(command).await {
         Ok(Outcome::Done(code)) => return code,
         Ok(Outcome::ForBinary(command)) => *command,
