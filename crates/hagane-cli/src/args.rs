@@ -112,8 +112,8 @@ pub struct OperatorArgs {
     /// libvirt connection URI.
     #[arg(long, default_value = "qemu:///system")]
     pub libvirt_uri: String,
-    /// Address and port where machines fetch images from; nothing is served when not given.
-    #[arg(long)]
+    /// Address and port where machines fetch images from; nothing is served when not given. Needs --image-dir.
+    #[arg(long, requires = "image_dir")]
     pub serve_address: Option<SocketAddr>,
     /// Which controllers run: all, none, or names joined by commas.
     #[arg(long, default_value = "all")]
@@ -145,7 +145,7 @@ pub struct OperatorArgs {
     /// PEM file with further authorities for https image URLs.
     #[arg(long)]
     pub image_ca_file: Option<PathBuf>,
-    /// ansible-playbook program of the kubeadm installer.
+    /// ansible-playbook program of the kubeadm installer: a path, or a name that is looked for on PATH.
     #[arg(long, default_value = "ansible-playbook")]
     pub ansible_playbook: PathBuf,
     /// Payload that the kubeadm installer installs from; the one in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use hagane_apiserver::{ApiServer, Identity, Options, ensure_pki};
@@ -19,7 +19,8 @@ use tracing::{info, warn};
 use crate::{adapters, holder, logging};
 
 /// API, controllers and image server in one process.
-pub async fn up(args: UpArgs) -> Result<()> {
+pub async fn up(mut args: UpArgs) -> Result<()> {
+    make_absolute(&mut args.data_dir, &mut args.operator)?;
     logging::start(args.operator.log_format, &args.operator.log_level)?;
     let selection: Selection = args.operator.controllers.parse().context("--controllers")?;
     make_data_dir(&args.data_dir)?;
@@ -34,13 +35,14 @@ pub async fn up(args: UpArgs) -> Result<()> {
     let certificates = tokio::task::spawn_blocking(move || ensure_pki(&pki_dir, &names)).await??;
     let server = ApiServer::open(args.data_dir.join("api"), Options::default()).await?;
     let url = format!("https://{}", reachable(address));
-    certificates.write_admin_kubeconfig(&args.data_dir.join("admin.kubeconfig"), &url)?;
+    let kubeconfig = args.data_dir.join("admin.kubeconfig");
+    certificates.write_admin_kubeconfig(&kubeconfig, &url)?;
 
     let mut tasks = JoinSet::new();
     let tls = certificates.server_config()?;
     let (api, stop) = (server.clone(), shutdown.clone());
     tasks.spawn(async move { api.serve(listener, tls, stop).await });
-    info!(url, "ready");
+    info!(url, kubeconfig = %kubeconfig.display(), "ready");
 
     let client = Client::new(server.client(Identity::internal("controllers")), "default");
     let started = start_work(&mut tasks, client, &args.data_dir, &args.operator, selection, &shutdown).await;
@@ -53,7 +55,8 @@ pub async fn up(args: UpArgs) -> Result<()> {
 }
 
 /// The control loops and the image server against an API that is there.
-pub async fn controllers(args: ControllersArgs) -> Result<()> {
+pub async fn controllers(mut args: ControllersArgs) -> Result<()> {
+    make_absolute(&mut args.data_dir, &mut args.operator)?;
     logging::start(args.operator.log_format, &args.operator.log_level)?;
     let selection: Selection = args.operator.controllers.parse().context("--controllers")?;
     make_data_dir(&args.data_dir)?;
@@ -107,6 +110,19 @@ async fn serve_images(tasks: &mut JoinSet<()>, args: &OperatorArgs, shutdown: &C
         }
     });
     info!(%address, "images are served");
+    Ok(())
+}
+
+/// Paths on the command line are meant from here; runs work, and status is read, elsewhere.
+fn make_absolute(data_dir: &mut PathBuf, args: &mut OperatorArgs) -> Result<()> {
+    let has_folder = |program: &&mut PathBuf| program.components().count() > 1;
+    let given = [&mut args.payload_dir, &mut args.kubespray_dir, &mut args.image_dir, &mut args.image_ca_file];
+    let paths = given.into_iter().filter_map(Option::as_mut).chain([data_dir]);
+    let programs = args.kubespray_ansible_playbook.as_mut().into_iter().chain([&mut args.ansible_playbook]);
+    for path in paths.chain(programs.filter(has_folder)) {
+        let whole = std::path::absolute(&*path);
+        *path = whole.with_context(|| format!("failed to find the absolute path of {}", path.display()))?;
+    }
     Ok(())
 }
 
@@ -166,6 +182,24 @@ fn tls_names(address: SocketAddr, further: &[String]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_on_the_command_line_are_meant_from_here() {
+        use clap::Parser;
+        use hagane_cli::args::{Cli, Command};
+        let parse = |flags: &[&str]| match Cli::parse_from(["hagane", "up"].iter().chain(flags)).command {
+            Command::Up(args) => *args,
+            other => unreachable!("up was parsed: {other:?}"),
+        };
+        let mut args = parse(&["--data-dir=data", "--payload-dir=a/b", "--ansible-playbook=./bin/ansible-playbook"]);
+        make_absolute(&mut args.data_dir, &mut args.operator).expect("there is a working directory");
+        let here = std::env::current_dir().expect("there is a working directory");
+        assert_eq!((args.data_dir, args.operator.payload_dir), (here.join("data"), Some(here.join("a/b"))));
+        assert_eq!(args.operator.ansible_playbook, here.join("bin/ansible-playbook"));
+        let mut args = parse(&[]);
+        make_absolute(&mut args.data_dir, &mut args.operator).expect("there is a working directory");
+        assert_eq!(args.operator.ansible_playbook, Path::new("ansible-playbook"), "a name is looked for on PATH");
+    }
 
     #[test]
     fn a_client_gets_an_address_that_it_can_use() {

@@ -1,6 +1,7 @@
 //! Writing a run directory: whole, then under its name.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs;
 use std::io;
@@ -30,7 +31,8 @@ pub(super) fn prepare(
     plan: &RunPlan,
 ) -> Result<(), InstallerError> {
     check_request(request)?;
-    check_program(options)?;
+    let ansible_playbook = find_program(&options.ansible_playbook, std::env::var_os("PATH"))?;
+    let options = &EngineOptions { ansible_playbook, ..options.clone() };
     let staging = RunLayout::at(options.runs.join(format!(".new-{}", uuid::Uuid::new_v4())));
     let failed = directory_error("prepare the run directory");
     let facts = options.runs.join("facts");
@@ -49,15 +51,18 @@ pub(super) fn prepare(
     moved
 }
 
-fn check_program(options: &EngineOptions) -> Result<(), InstallerError> {
-    if options.ansible_playbook.is_absolute() && options.ansible_playbook.is_file() {
-        return Ok(());
-    }
-    Err(InstallerError::Prerequisite {
+/// The program by absolute path: a bare name is looked for where a shell would, at each run anew.
+fn find_program(program: &Path, path: Option<OsString>) -> Result<PathBuf, InstallerError> {
+    let bare = program.components().count() == 1 && !program.is_absolute();
+    let directories: Vec<_> = path.iter().flat_map(std::env::split_paths).filter(|_| bare).collect();
+    let places = directories.iter().map(|directory| directory.join(program)).chain([program.to_owned()]);
+    let found = places.into_iter().find(|place| place.is_absolute() && place.is_file());
+    found.ok_or_else(|| InstallerError::Prerequisite {
         what: "ansible-playbook".to_owned(),
         detail: format!(
-            "looked for {}; `hagane doctor` tells how to get it, or name another by configuration",
-            options.ansible_playbook.display()
+            "looked for {}{}; `hagane doctor` tells how to get it, --ansible-playbook names another",
+            program.display(),
+            if bare { " on PATH" } else { "" }
         ),
     })
 }
@@ -346,6 +351,21 @@ fn check_reach<'a>(user: &RunUser, paths: impl Iterator<Item = &'a PathBuf>) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bare_name_is_looked_for_on_the_path_and_a_path_is_not() {
+        let place = tempfile::tempdir().expect("a directory");
+        let program = place.path().join("ansible-playbook");
+        let path = Some(OsString::from(format!("/nonexistent:{}", place.path().display())));
+        let refusal = find_program(Path::new("ansible-playbook"), path.clone()).expect_err("not there yet").to_string();
+        assert!(refusal.contains("ansible-playbook on PATH"), "{refusal}");
+        fs::write(&program, "").expect("a file");
+        let found = |name: &str, path: Option<OsString>| find_program(Path::new(name), path).ok();
+        assert_eq!(found("ansible-playbook", path.clone()), Some(program.clone()));
+        assert_eq!(found(&program.display().to_string(), None), Some(program.clone()));
+        assert_eq!(found("./ansible-playbook", path), None);
+        assert_eq!(found("ansible-playbook", Some(".".into())), None);
+    }
 
     #[test]
     fn control_sockets_lie_where_their_paths_are_short_enough() {
