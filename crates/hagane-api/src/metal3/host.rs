@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::validate_hardware;
 use crate::condition::Condition;
 use crate::field::FieldError;
 use crate::keys::HARDWARE_DETAILS_ANNOTATION;
 use crate::mac::MacAddress;
+use crate::names::dns_subdomain_problem;
 
 /// Spec of a `BareMetalHost`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -88,6 +90,17 @@ impl Bmc {
         };
         let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         (!host.is_empty()).then(|| format!("{host}:{port}/{}", path.join("/")))
+    }
+}
+
+impl Bmc {
+    /// Whether its address has the shape of one: a host, a port that can be, nothing that ends a line or a word.
+    fn is_well_addressed(&self) -> bool {
+        let strange = self.address.bytes().any(|byte| byte <= b' ' || byte == 0x7f) || self.address.len() > 2048;
+        let identity = self.identity().unwrap_or_default();
+        let authority = identity.split('/').next().unwrap_or_default();
+        let (host, port) = authority.rsplit_once(':').unwrap_or_default();
+        !strange && !host.is_empty() && port.parse::<u16>().is_ok_and(|port| port > 0)
     }
 }
 
@@ -348,7 +361,7 @@ pub(super) fn validate(new: &Value, old: Option<&Value>) -> Vec<FieldError> {
     if let (Ok(parsed), Some(Ok(before))) = (spec(new), old.map(spec)) {
         check_boot_mac_kept(&mut errors, &parsed, &before);
     }
-    check_hardware_annotation(&mut errors, new);
+    check_hardware_annotation(&mut errors, new, old);
     errors
 }
 
@@ -361,7 +374,23 @@ pub fn validate_host_spec(spec: &BareMetalHostSpec) -> Vec<FieldError> {
     {
         errors.push(FieldError::invalid("spec.bootMACAddress", text, problem.to_string()));
     }
+    if let Some(bmc) = &spec.bmc {
+        check_bmc(&mut errors, bmc);
+    }
     errors
+}
+
+fn check_bmc(errors: &mut Vec<FieldError>, bmc: &Bmc) {
+    // An empty address is a host without a controller.
+    if !bmc.address.is_empty() && !bmc.is_well_addressed() {
+        let detail = "must be a URL such as redfish://192.0.2.7/redfish/v1/Systems/1, or HOST[:PORT] for IPMI";
+        errors.push(FieldError::invalid("spec.bmc.address", &bmc.address, detail));
+    }
+    let secret = Some(&bmc.credentials_name).filter(|name| !name.is_empty());
+    if let Some((name, problem)) = secret.and_then(|name| Some((name, dns_subdomain_problem(name)?))) {
+        let detail = format!("is no name of a Secret: {problem}");
+        errors.push(FieldError::invalid("spec.bmc.credentialsName", name, detail));
+    }
 }
 
 fn check_boot_mac_kept(errors: &mut Vec<FieldError>, new: &BareMetalHostSpec, old: &BareMetalHostSpec) {
@@ -378,17 +407,23 @@ fn check_boot_mac_kept(errors: &mut Vec<FieldError>, new: &BareMetalHostSpec, ol
     }
 }
 
-fn check_hardware_annotation(errors: &mut Vec<FieldError>, new: &Value) {
-    let annotations = new.pointer("/metadata/annotations");
-    let Some(text) = annotations.and_then(|map| map.get(HARDWARE_DETAILS_ANNOTATION)).and_then(Value::as_str) else {
-        return;
+/// Facts that were there before are not held against a later change of something else.
+fn check_hardware_annotation(errors: &mut Vec<FieldError>, new: &Value, old: Option<&Value>) {
+    let facts = |object: &Value| {
+        let annotations = object.pointer("/metadata/annotations")?;
+        annotations.get(HARDWARE_DETAILS_ANNOTATION)?.as_str().map(str::to_owned)
     };
-    if let Err(error) = serde_json::from_str::<HardwareDetails>(text) {
-        errors.push(FieldError::invalid(
-            format!("metadata.annotations[{HARDWARE_DETAILS_ANNOTATION}]"),
-            text,
-            format!("must be the JSON of hardware details: {error}"),
-        ));
+    let Some(text) = facts(new).filter(|text| old.and_then(facts).as_ref() != Some(text)) else { return };
+    let field = format!("metadata.annotations[{HARDWARE_DETAILS_ANNOTATION}]");
+    match serde_json::from_str::<HardwareDetails>(&text) {
+        Ok(hardware) => errors.extend(
+            validate_hardware(&hardware)
+                .into_iter()
+                .map(|error| FieldError { field: format!("{field}.{}", error.field), ..error }),
+        ),
+        Err(error) => {
+            errors.push(FieldError::invalid(field, &text, format!("must be the JSON of hardware details: {error}")));
+        }
     }
 }
 
@@ -435,6 +470,35 @@ mod tests {
         );
         assert_ne!(identity("redfish://bmc.test/x"), identity("redfish+http://bmc.test/x"));
         assert_eq!((identity(""), identity("redfish:///x")), (None, None));
+    }
+
+    #[test]
+    fn checks_where_the_management_controller_is() {
+        let host =
+            |address: &str, secret: &str| json!({"spec": {"bmc": {"address": address, "credentialsName": secret}}});
+        for good in [
+            "",
+            "192.0.2.7",
+            "192.0.2.7:623",
+            "ipmi://bmc.test",
+            "redfish-virtualmedia+https://[2001:db8::7]:8443/redfish/v1/Systems/1",
+        ] {
+            assert_eq!(validate(&host(good, "bmc-1"), None), [], "{good}");
+        }
+        for bad in ["x y", "redfish://192.0.2.7:99999/x", "redfish://:443/x", "redfish:///x", "ipmi://bmc.test:x"] {
+            let errors = validate(&host(bad, ""), None);
+            assert!(errors.len() == 1 && errors[0].field == "spec.bmc.address", "{bad}: {errors:?}");
+        }
+        assert_eq!(validate(&host("192.0.2.7", "../x"), None)[0].field, "spec.bmc.credentialsName");
+    }
+
+    #[test]
+    fn checks_facts_when_they_are_given_and_not_later() {
+        let host = |facts: &str, online: bool| json!({"metadata": {"annotations": {HARDWARE_DETAILS_ANNOTATION: facts}}, "spec": {"online": online}});
+        let wrong = host("{\"cpu\": {\"count\": -4}}", true);
+        let errors = validate(&wrong, None);
+        assert!(errors[0].to_string().contains("hardwaredetails].cpu.count: Invalid value: -4"), "{errors:?}");
+        assert_eq!(validate(&host("{\"cpu\": {\"count\": -4}}", false), Some(&wrong)), []);
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! `metal3.io/v1alpha1`: bare-metal hosts.
 
+mod facts;
 mod host;
 pub mod reasons;
 
+pub use facts::validate_hardware;
 pub use host::{
     BareMetalHostSpec, BareMetalHostStatus, Bmc, ConsumerReference, Cpu, Firmware, FirmwareBios, HardwareDetails, Nic,
     ProvisioningState, Storage, SystemVendor, validate_host_spec,

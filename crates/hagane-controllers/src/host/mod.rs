@@ -75,7 +75,7 @@ fn observe(seen: &SeenHost, caches: &Caches) -> Facts {
     let annotation = match seen.annotation(HARDWARE_DETAILS_ANNOTATION) {
         None => Annotation::Absent,
         Some(text) => match serde_json::from_str::<HardwareDetails>(text) {
-            Ok(details) => Annotation::Read(Box::new(details)),
+            Ok(details) => Annotation::checked(details),
             Err(error) => Annotation::Broken(error.to_string()),
         },
     };

@@ -2,8 +2,8 @@
 
 use hagane_api::condition::{ConditionDraft, ConditionStatus};
 use hagane_api::field::FieldError;
-use hagane_api::metal3::HardwareDetails;
 use hagane_api::metal3::reasons::{HostCondition as Type, HostReason as Reason, HostWait};
+use hagane_api::metal3::{HardwareDetails, validate_hardware};
 
 use crate::decision::{Next, draft, one_line};
 
@@ -47,8 +47,17 @@ pub enum Annotation {
     Absent,
     /// It reads.
     Read(Box<HardwareDetails>),
-    /// It cannot be read.
+    /// It cannot be read, or says what cannot be.
     Broken(String),
+}
+
+impl Annotation {
+    /// An annotation that reads, with facts that may still be none.
+    #[must_use]
+    pub fn checked(hardware: HardwareDetails) -> Self {
+        let errors = validate_hardware(&hardware);
+        if errors.is_empty() { Self::Read(Box::new(hardware)) } else { Self::Broken(one_line(&errors)) }
+    }
 }
 
 /// Everything a decision looks at.
@@ -173,7 +182,7 @@ fn hardware_condition(annotation: &Annotation, hardware: Option<&HardwareDetails
     match (annotation, hardware) {
         (Annotation::Broken(problem), _) => {
             let message =
-                format!("the annotation {} cannot be read: {problem}", hagane_api::keys::HARDWARE_DETAILS_ANNOTATION);
+                format!("the annotation {} cannot be used: {problem}", hagane_api::keys::HARDWARE_DETAILS_ANNOTATION);
             condition(Type::HardwareKnown, ConditionStatus::False, Reason::FactsInvalid, message)
         }
         (_, Some(_)) => condition(Type::HardwareKnown, ConditionStatus::True, Reason::Inspected, ""),

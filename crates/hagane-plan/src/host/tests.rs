@@ -218,7 +218,7 @@ fn a_broken_annotation_keeps_the_old_facts_and_says_what_is_wrong() {
     let decision = decide(&Facts { annotation: Annotation::Broken("expected value".to_owned()), ..facts() });
     let draft = decision.status.expect("the host is ours");
     assert_eq!((draft.operational_status, draft.error_type), ("error", Some("inspection error")));
-    assert!(draft.error_message.contains("hardwaredetails cannot be read: expected value"), "{}", draft.error_message);
+    assert!(draft.error_message.contains("hardwaredetails cannot be used: expected value"), "{}", draft.error_message);
     assert!(decision.actions.is_empty());
 }
 
@@ -252,4 +252,13 @@ fn every_reason_and_every_wait_is_given_by_something() {
         _ => None,
     });
     assert_eq!(waits.collect::<BTreeSet<_>>(), HostWait::ALL.iter().copied().collect());
+}
+
+#[test]
+fn facts_that_cannot_be_are_told_and_not_recorded() {
+    let hardware = HardwareDetails { ram_mebibytes: Some(-1), ..HardwareDetails::default() };
+    let told = "ramMebibytes: Invalid value: -1: must not be negative".to_owned();
+    assert_eq!(Annotation::checked(hardware), Annotation::Broken(told));
+    let sound = HardwareDetails { ram_mebibytes: Some(0), ..HardwareDetails::default() };
+    assert_eq!(Annotation::checked(sound.clone()), Annotation::Read(Box::new(sound)));
 }
