@@ -8,6 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::{Deserializer, Visitor};
 use serde::{Deserialize, Serialize};
 
 /// Bytes in a MiB.
@@ -196,7 +197,7 @@ impl FromStr for MilliCpus {
 }
 
 /// A quantity as users write it: a number or a text. Kept as written; parsed when it is used.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Quantity {
     /// A whole number.
@@ -227,6 +228,43 @@ impl Quantity {
             Self::Integer(number) => Cow::Owned(number.to_string()),
             Self::Text(text) => Cow::Borrowed(text),
         }
+    }
+}
+
+impl<'de> Deserialize<'de> for Quantity {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(QuantityVisitor)
+    }
+}
+
+/// Takes whole numbers of any size, so that one that is too large is told where it stands.
+struct QuantityVisitor;
+
+impl Visitor<'_> for QuantityVisitor {
+    type Value = Quantity;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a whole number, or a text such as \"8Gi\"")
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<Quantity, E> {
+        Ok(Quantity::Integer(number))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<Quantity, E> {
+        Ok(i64::try_from(number).map_or_else(|_| Quantity::Text(number.to_string()), Quantity::Integer))
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, number: f64) -> Result<Quantity, E> {
+        if number.fract() == 0.0 {
+            Ok(Quantity::Text(format!("{number:e}")))
+        } else {
+            Err(E::invalid_type(serde::de::Unexpected::Float(number), &self))
+        }
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Quantity, E> {
+        Ok(Quantity::Text(text.to_owned()))
     }
 }
 
@@ -303,6 +341,20 @@ mod tests {
         assert_eq!(ByteSize(4 * GIB).to_string(), "4 GiB");
         assert_eq!(ByteSize(GIB + GIB / 2).to_string(), "1.5 GiB");
         assert_eq!(ByteSize(7).to_string(), "7 B");
+    }
+
+    #[test]
+    fn keeps_whole_numbers_of_any_size_so_that_they_can_be_told() {
+        let read = |text: &str| serde_json::from_str::<Quantity>(text);
+        assert_eq!(read("4").expect("a number"), Quantity::Integer(4));
+        assert_eq!(read("\"4Gi\"").expect("a text").bytes(), Ok(ByteSize(4 * GIB)));
+        for huge in ["9223372036854775808", "99999999999999999999", "1e300"] {
+            assert_eq!(read(huge).expect("a number").cpus(), Err(QuantityProblem::TooLarge), "{huge}");
+        }
+        assert_eq!(read("-99999999999999999999").expect("a number").cpus(), Err(QuantityProblem::Negative));
+        for none in ["4.5", "true", "[]", "null"] {
+            assert!(read(none).is_err(), "{none}");
+        }
     }
 
     proptest! {
