@@ -111,10 +111,12 @@ fn condition(
     draft(r#type.as_str(), status, reason.as_str(), message)
 }
 
+const PROVIDER_SPEC_NEEDED: &str = "spec.providerSpec is needed to make a machine";
+
 fn spec_condition(spec: &SpecFact) -> ConditionDraft {
     match spec {
         SpecFact::Valid(_) => condition(Type::SpecValid, True, Reason::Valid, ""),
-        SpecFact::Missing => condition(Type::SpecValid, False, Reason::ProviderSpecMissing, ""),
+        SpecFact::Missing => condition(Type::SpecValid, False, Reason::ProviderSpecMissing, PROVIDER_SPEC_NEEDED),
         SpecFact::ClassMissing(class) => condition(
             Type::SpecValid,
             False,
@@ -131,7 +133,7 @@ fn make(facts: &Facts, say: Say) -> Decision {
     let spec = match &facts.spec {
         SpecFact::Valid(spec) => spec,
         SpecFact::Missing => {
-            return say.failed(Reason::ProviderSpecMissing, "spec.providerSpec is needed to make a machine");
+            return say.failed(Reason::ProviderSpecMissing, PROVIDER_SPEC_NEEDED);
         }
         SpecFact::ClassMissing(class) => {
             let message = format!("MachineClass {class:?} is not there");

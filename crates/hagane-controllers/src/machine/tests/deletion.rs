@@ -59,6 +59,9 @@ async fn a_machine_without_a_provider_spec_says_so_and_can_be_deleted() {
     world.create(machines(), json!({"metadata": {"name": "m1"}, "spec": {}})).await;
     let failed = world.until_ready_says(machines(), "m1", "ProviderSpecMissing").await;
     assert_eq!(failed["status"]["errorReason"], "InvalidConfiguration");
+    let conditions = failed["status"]["conditions"].as_array().expect("conditions");
+    let valid = conditions.iter().find(|condition| condition["type"] == "SpecValid").expect("there");
+    assert!(valid["message"].as_str().expect("a message").starts_with("spec.providerSpec is needed"), "{valid}");
     world.delete(machines(), "m1").await;
     world.gone(machines(), "m1").await;
 }
