@@ -56,18 +56,24 @@ impl KubeadmInstaller {
                 .iter()
                 .map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()))
                 .collect(),
-            own_variables: self.own_variables(&layout, &manifest),
+            own_variables: self.own_variables(request, &layout, &manifest),
             config_lines: vec!["stdout_callback = ansible.builtin.default".to_owned()],
             must_read: vec![self.options.payload.clone()],
         })
     }
 
-    fn own_variables(&self, layout: &RunLayout, manifest: &Manifest) -> BTreeMap<String, Value> {
+    fn own_variables(
+        &self,
+        request: &InstallRequest,
+        layout: &RunLayout,
+        manifest: &Manifest,
+    ) -> BTreeMap<String, Value> {
         let items = |kind: Kind| -> Vec<Value> {
             manifest.items.iter().filter(|item| item.kind == kind).map(|item| self.item(item)).collect()
         };
         let entry = |name: &str, value: Value| (name.to_owned(), value);
         BTreeMap::from([
+            entry("hagane_owner", json!(request.owner_uid)),
             entry("hagane_kubernetes_version", json!(format!("v{}", manifest.kubernetes_version))),
             entry("hagane_binaries", json!(items(Kind::Binary))),
             entry("hagane_images", json!(items(Kind::Image))),
