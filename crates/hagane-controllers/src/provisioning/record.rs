@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningStatus, RunStatus};
-use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, RunWord};
+use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, ProvisioningReason, RunWord};
 use hagane_api::condition::{Condition, merge_conditions};
 use hagane_api::keys::kubeconfig_secret_name;
 use hagane_plan::provisioning::{Action, Decision, SecretFact, time_limit};
@@ -24,7 +24,7 @@ pub(super) async fn record(
     let status = new_status(seen, observed, decision, pass);
     recorder.status(&seen.status, &status).await?;
     let failed = status.phase == Some(ProvisioningPhase::Failed);
-    let severity = |_: &Condition| if failed { Severity::Warning } else { Severity::Normal };
+    let severity = |ready: &Condition| if failed { Severity::Warning } else { severity_of(&ready.reason) };
     let ready = ProvisioningCondition::Ready.as_str();
     let mut drafts = transitions(&seen.status.conditions, &status.conditions, ready, severity);
     let differ = ProvisioningCondition::FactsDiffer.as_str();
@@ -32,6 +32,22 @@ pub(super) async fn record(
     drafts.extend(told.into_iter().filter(|draft| draft.reason == differ));
     recorder.events(&drafts).await;
     Ok(recorder)
+}
+
+/// What goes on by itself is the normal course; what a person must put right is not.
+fn severity_of(reason: &str) -> Severity {
+    let troubles = [
+        ProvisioningReason::NoSuitableHosts,
+        ProvisioningReason::SshKeyMissing,
+        ProvisioningReason::SshKeyInvalid,
+        ProvisioningReason::HostUnreachable,
+        ProvisioningReason::HostKeyChanged,
+        ProvisioningReason::LoginRefused,
+        ProvisioningReason::HostLost,
+        ProvisioningReason::InstallerNotReady,
+        ProvisioningReason::KubeconfigNotAnswering,
+    ];
+    if troubles.iter().any(|trouble| trouble.as_str() == reason) { Severity::Warning } else { Severity::Normal }
 }
 
 fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision, pass: &Pass) -> ProvisioningStatus {
@@ -127,5 +143,19 @@ fn counts(stats: &HostStats) -> HostCounts {
         failed: stats.failed.into(),
         unreachable: stats.unreachable.into(),
         skipped: stats.skipped.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_person_must_put_right_is_a_warning() {
+        let of = |reason: ProvisioningReason| severity_of(reason.as_str());
+        assert_eq!(of(ProvisioningReason::NoSuitableHosts), Severity::Warning);
+        assert_eq!(of(ProvisioningReason::InstallerNotReady), Severity::Warning);
+        assert_eq!(of(ProvisioningReason::ClaimingHosts), Severity::Normal);
+        assert_eq!(of(ProvisioningReason::Installing), Severity::Normal);
     }
 }

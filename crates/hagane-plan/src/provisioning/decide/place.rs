@@ -31,7 +31,7 @@ pub(super) fn decide(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
         Some(plan) => plan,
         None => return plan_anew(facts, wanted, &kept, say),
     };
-    let say = say.with(Type::HostsAssigned, True, Reason::HostsAssigned, format!("{} nodes", plan.assignments.len()));
+    let say = say.with(Type::HostsAssigned, True, Reason::HostsAssigned, count_of_nodes(plan.assignments.len()));
     let used: BTreeSet<&str> = plan.assignments.iter().map(|entry| entry.host.as_str()).collect();
     let in_plan = |host: &&Host| used.contains(host.facts.name.as_str());
     let spare = refs(facts.hosts.iter().filter(|host| host.claim == Claim::Ours && !in_plan(host)));
@@ -83,7 +83,7 @@ fn plan_anew(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], say: Say) -> 
     let result = plan_roles(&hosts, &wanted.demands, &recorded);
     let plan = to_store(facts, wanted, kept, &result);
     if result.is_complete() {
-        let message = format!("{} nodes have hosts", plan.assignments.len());
+        let message = format!("hosts are found for {}", count_of_nodes(plan.assignments.len()));
         return say.with(Type::HostsAssigned, False, Reason::Planning, "").does(
             Phase::Pending,
             Reason::Planning,
@@ -296,4 +296,8 @@ fn refs<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<HostRef> {
 
 fn host_names(hosts: &[HostRef]) -> String {
     names(&hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>())
+}
+
+fn count_of_nodes(count: usize) -> String {
+    if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") }
 }
