@@ -5,25 +5,38 @@ use std::process::ExitCode;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, DynamicObject, ListParams};
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::args::DescribeArgs;
-use crate::resource::{api_error, find};
+use crate::args::{DescribeArgs, Format};
+use crate::resource::{api_error, find_all};
 use crate::{CliError, connect, output};
 
 pub(crate) async fn run(args: &DescribeArgs) -> Result<ExitCode, CliError> {
     let client = connect::client(&args.api.kubeconfig).await?;
-    let (kind, object) = find(&client, args.subject, &args.api.namespace, &args.name).await?;
+    // Both spellings of a group may hold an object of the name: each is told, by its full resource name.
+    let found = find_all(&client, args.subject, &args.api.namespace, &args.name).await?;
     if let Some(format) = args.output {
-        output::write(&output::render(&object, format)?)?;
+        let objects: Vec<_> = found.into_iter().map(|(_, object)| object).collect();
+        output::write(&render_all(&objects, format)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let events: Api<Event> = Api::namespaced(client, &args.api.namespace);
-    let uid = object.metadata.uid.clone().unwrap_or_default();
-    let selector = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
-    let events = events.list(&selector).await.map_err(|source| api_error("list events", source))?.items;
-    output::write(&page(&kind.full_name(), &object, &events, output::now()))?;
+    for (index, (kind, object)) in found.iter().enumerate() {
+        let uid = object.metadata.uid.clone().unwrap_or_default();
+        let selector = ListParams::default().fields(&format!("involvedObject.uid={uid}"));
+        let events = events.list(&selector).await.map_err(|source| api_error("list events", source))?.items;
+        let page = page(&kind.full_name(), object, &events, output::now());
+        output::write(&if index == 0 { page } else { format!("\n\n{page}") })?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One object as it is, several as a List.
+fn render_all(objects: &[DynamicObject], format: Format) -> Result<String, CliError> {
+    match objects {
+        [object] => output::render(object, format),
+        _ => output::render(&json!({"apiVersion": "v1", "kind": "List", "items": objects}), format),
+    }
 }
 
 /// The whole page.
@@ -249,7 +262,24 @@ fn event_lines(events: &[Event], now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
+
+    #[test]
+    fn one_object_is_rendered_as_it_is_and_two_of_one_name_as_a_list() {
+        let object = |group: &str| -> DynamicObject {
+            let object =
+                json!({"apiVersion": format!("{group}/v1alpha1"), "kind": "Machine", "metadata": {"name": "a"}});
+            serde_json::from_value(object).expect("an object")
+        };
+        let read = |text: String| -> Value { serde_json::from_str(&text).expect("JSON") };
+        let (one, two) = (object("cluster.k8s.io"), object("cluster-api.k8s.io"));
+        let alone = read(render_all(std::slice::from_ref(&one), Format::Json).expect("rendered"));
+        assert_eq!(alone["apiVersion"], "cluster.k8s.io/v1alpha1");
+        let both = read(render_all(&[one, two], Format::Json).expect("rendered"));
+        assert_eq!(
+            (&both["kind"], &both["items"][1]["apiVersion"]),
+            (&json!("List"), &json!("cluster-api.k8s.io/v1alpha1"))
+        );
+    }
 
     #[test]
     fn a_page_tells_phase_conditions_plan_and_run() {

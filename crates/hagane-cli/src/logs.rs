@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::args::LogsArgs;
 use crate::resource::{find, word};
-use crate::{CliError, connect, output};
+use crate::{CliError, connect, output, wait};
 
 /// Most bytes read at once.
 const CHUNK: u64 = 1 << 20;
@@ -19,6 +19,7 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
     let subject = args.subject.into();
     let mut position = 0;
     let mut known: Option<PathBuf> = None;
+    let mut told = String::new();
     loop {
         let (_, object) = find(&client, subject, &args.api.namespace, &args.name).await?;
         let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -34,7 +35,7 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
                     args.name
                 )));
             }
-            None => {}
+            None => tell(&mut told, &object.data),
             Some(path) => position = copy_from(path, position, &text("/status/run/holder")).await?,
         }
         let running = known.is_none() || text("/status/run/state") == "Running";
@@ -43,6 +44,19 @@ pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
+}
+
+/// Says what stands between the object and its run, once for each thing; not among the lines of the log.
+fn tell(told: &mut String, object: &Value) {
+    if let Some(line) = waiting_line(told, object) {
+        eprintln!("{line}");
+        *told = line;
+    }
+}
+
+fn waiting_line(told: &str, object: &Value) -> Option<String> {
+    let line = format!("no installer run yet: {}", wait::summary(object));
+    (line != told).then_some(line)
 }
 
 /// Prints what was added since `position` and says where the end is now.
@@ -88,6 +102,16 @@ fn read_chunk(path: &Path, position: u64) -> std::io::Result<(Vec<u8>, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn says_once_what_a_run_waits_for() {
+        let object = serde_json::json!({"status": {"phase": "Waiting", "conditions": [
+            {"type": "Ready", "status": "False", "reason": "NoSuitableHosts", "message": "1 host short"},
+        ]}});
+        let line = waiting_line("", &object).expect("news");
+        assert_eq!(line, "no installer run yet: Waiting | NoSuitableHosts: 1 host short");
+        assert_eq!(waiting_line(&line, &object), None);
+    }
 
     #[test]
     fn goes_on_where_it_stopped_and_starts_again_after_rotation() {

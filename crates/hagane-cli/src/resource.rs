@@ -41,23 +41,38 @@ pub(crate) fn api(client: &Client, kind: &KindDescriptor, namespace: &str) -> Ap
     Api::namespaced_with(client.clone(), namespace, &api_resource(kind))
 }
 
-/// Looks an object up under every resource its subject may mean.
+/// Looks an object up under every resource its subject may mean, and takes the first.
 pub(crate) async fn find(
     client: &Client,
     subject: Subject,
     namespace: &str,
     name: &str,
 ) -> Result<(&'static KindDescriptor, DynamicObject), CliError> {
+    Ok(find_all(client, subject, namespace, name).await?.swap_remove(0))
+}
+
+/// Looks an object up under every resource its subject may mean; what it returns is never empty.
+pub(crate) async fn find_all(
+    client: &Client,
+    subject: Subject,
+    namespace: &str,
+    name: &str,
+) -> Result<Vec<(&'static KindDescriptor, DynamicObject)>, CliError> {
+    let mut found = Vec::new();
     for kind in kinds_of(subject) {
         match api(client, kind, namespace).get_opt(name).await {
-            Ok(Some(object)) => return Ok((kind, object)),
+            Ok(Some(object)) => found.push((kind, object)),
             Ok(None) => {}
             // A server may lack one of the groups.
             Err(Error::Api(status)) if status.code == 404 => {}
             Err(source) => return Err(api_error(format!("get {} {name:?}", kind.full_name()), source)),
         }
     }
-    Err(CliError::NotFound { what: word(subject).to_owned(), name: name.to_owned(), namespace: namespace.to_owned() })
+    if found.is_empty() {
+        let what = word(subject).to_owned();
+        return Err(CliError::NotFound { what, name: name.to_owned(), namespace: namespace.to_owned() });
+    }
+    Ok(found)
 }
 
 /// Wraps an error of the API.

@@ -92,7 +92,7 @@ fn reached(object: &Value, target: &str) -> bool {
 }
 
 /// Phase, what condition `Ready` waits for, and the task where that does not name it.
-fn summary(object: &Value) -> String {
+pub(crate) fn summary(object: &Value) -> String {
     let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty());
     // A host has no phase, but a state.
     let phase = text("/status/phase").or_else(|| text("/status/provisioning/state")).unwrap_or("Pending");
