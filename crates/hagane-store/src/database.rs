@@ -258,12 +258,12 @@ fn configure(connection: &Connection, options: &Options) -> rusqlite::Result<()>
         Durability::Full => "FULL",
         Durability::Normal => "NORMAL",
     };
-    // Exclusive before WAL: one process at a time, and no shared-memory file. The size limit gives the disk back after
-    // a burst.
+    // Exclusive before anything reads the file: one process at a time, and no shared-memory file, for which a full disk
+    // has no room. The size limit gives the disk back after a burst.
     connection.execute_batch(&format!(
-        "PRAGMA page_size = 4096;
+        "PRAGMA locking_mode = EXCLUSIVE;
+         PRAGMA page_size = 4096;
          PRAGMA auto_vacuum = INCREMENTAL;
-         PRAGMA locking_mode = EXCLUSIVE;
          PRAGMA journal_mode = WAL;
          PRAGMA synchronous = {synchronous};
          PRAGMA journal_size_limit = 16777216;"

@@ -287,6 +287,22 @@ async fn is_one_process_only_private_and_refuses_newer_files() {
 }
 
 #[tokio::test]
+async fn opens_after_a_crash_without_room_for_further_files() {
+    let directory = tempfile::tempdir().expect("directory is made");
+    let store = open(&directory, Options::default());
+    let one = key("things", "", "one");
+    store.commit(vec![put(&one, "kept", Expect::Any)]).await.expect("commits");
+    let crashed = tempfile::tempdir().expect("directory is made");
+    for file in ["store.db", "store.db-wal"] {
+        std::fs::copy(directory.path().join(file), crashed.path().join(file)).expect("file is copied");
+    }
+    // SQLite cannot make its shared-memory file where a directory stands: as on a disk that is full.
+    std::fs::create_dir(crashed.path().join("store.db-shm")).expect("directory is made");
+    let store = open(&crashed, Options::default());
+    assert_eq!(store.get(&one).map(|entry| entry.value.clone()), Some("kept".into()));
+}
+
+#[tokio::test]
 async fn goes_on_when_the_disk_has_space_again() {
     let directory = tempfile::tempdir().expect("directory is made");
     let path = directory.path().join("store.db");
