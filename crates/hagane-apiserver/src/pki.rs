@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::net::IpAddr;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,10 +14,7 @@ use base64::engine::general_purpose::STANDARD;
 use hagane_api::names::dns_subdomain_problem;
 use jiff::ToSpan;
 use jiff::tz::TimeZone;
-use rcgen::{
-    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
-    SanType,
-};
+use rcgen::{CertificateParams, DnType, ExtendedKeyUsagePurpose, Issuer, KeyPair, KeyUsagePurpose, SanType};
 use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,6 +23,8 @@ use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::identity::MASTERS;
+
+mod authority;
 
 /// Names that the serving certificate always has.
 const FIXED_NAMES: [&str; 2] = ["localhost", "127.0.0.1"];
@@ -63,7 +62,15 @@ pub enum PkiError {
         #[source]
         source: std::io::Error,
     },
-    /// A certificate or key could not be made, or the CA could not be read.
+    /// The files of the CA cannot be used. They are never replaced: clients know the CA by them.
+    #[error("the certificate authority in {} cannot be used: {problem}", directory.display())]
+    Authority {
+        /// The directory of the files.
+        directory: PathBuf,
+        /// Which file, what is wrong with it, and what helps.
+        problem: String,
+    },
+    /// A certificate or key could not be made.
     #[error("cannot make the {what} certificate")]
     Make {
         /// Which one.
@@ -93,7 +100,7 @@ pub enum PkiError {
 /// When the files cannot be read or written, or a name is none.
 pub fn ensure(directory: &Path, names: &[String]) -> Result<Pki, PkiError> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(file("make", directory))?;
-    let (ca, issuer) = authority(directory)?;
+    let (ca, issuer) = authority::read_or_make(directory)?;
     let names: BTreeSet<String> = FIXED_NAMES.iter().map(ToString::to_string).chain(names.iter().cloned()).collect();
     let server = leaf(
         directory,
@@ -136,8 +143,11 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
     }
 }
 
-/// Writes a file whole or not at all.
+/// Writes a file whole or not at all. One that is so already is left alone: a full disk does not hinder a start.
 fn write(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
+    if is_written(path, text, mode) {
+        return Ok(());
+    }
     let fresh = path.with_extension("new");
     let attempt = || -> std::io::Result<()> {
         match std::fs::remove_file(&fresh) {
@@ -149,28 +159,16 @@ fn write(path: &Path, text: &str, mode: u32) -> Result<(), PkiError> {
         target.sync_all()?;
         std::fs::rename(&fresh, path)
     };
-    attempt().map_err(file("write", path))
+    attempt().map_err(|error| {
+        // What was written of it is of no use; the next attempt begins by removing it too.
+        let _ = std::fs::remove_file(&fresh);
+        file("write", path)(error)
+    })
 }
 
-fn authority(directory: &Path) -> Result<(String, Issuer<'static, KeyPair>), PkiError> {
-    let (certificate_path, key_path) = (directory.join("ca.crt"), directory.join("ca.key"));
-    let make = |source| PkiError::Make { what: "CA", source };
-    if let (Some(certificate), Some(key)) = (read(&certificate_path)?, read(&key_path)?) {
-        let key = KeyPair::from_pem(&key).map_err(make)?;
-        let issuer = Issuer::from_ca_cert_pem(&certificate, key).map_err(make)?;
-        return Ok((certificate, issuer));
-    }
-    let key = KeyPair::generate().map_err(make)?;
-    let mut params = CertificateParams::default();
-    params.distinguished_name = rcgen::DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, format!("hagane-ca-{}", uuid::Uuid::new_v4().simple()));
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    set_validity(&mut params, CA_DAYS);
-    let certificate = params.self_signed(&key).map_err(make)?.pem();
-    write(&key_path, &key.serialize_pem(), 0o600)?;
-    write(&certificate_path, &certificate, 0o644)?;
-    Ok((certificate, Issuer::new(params, key)))
+fn is_written(path: &Path, text: &str, mode: u32) -> bool {
+    let permissions = std::fs::symlink_metadata(path).map(|found| found.permissions().mode() & 0o777);
+    permissions.is_ok_and(|found| found == mode) && std::fs::read_to_string(path).is_ok_and(|found| found == text)
 }
 
 fn server_params(names: &BTreeSet<String>) -> Result<CertificateParams, PkiError> {
@@ -335,7 +333,6 @@ impl std::fmt::Debug for Pki {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn certificates_stay_until_the_names_change() {
@@ -348,6 +345,21 @@ mod tests {
         assert_eq!((&first.ca, &first.admin.certificate), (&other.ca, &other.admin.certificate));
         assert_ne!(first.server.certificate, other.server.certificate);
         assert!(other.server_config().is_ok());
+    }
+
+    #[test]
+    fn a_kubeconfig_that_says_the_same_already_is_not_written_again() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let pki = ensure(&scratch.path().join("pki"), &[]).expect("made");
+        let kubeconfig = scratch.path().join("admin.kubeconfig");
+        pki.write_admin_kubeconfig(&kubeconfig, "https://127.0.0.1:6440").expect("written");
+        // What is in the way of the temporary file stands for a disk that takes no more.
+        let obstacle = scratch.path().join("admin.new");
+        std::fs::create_dir(&obstacle).expect("made");
+        pki.write_admin_kubeconfig(&kubeconfig, "https://127.0.0.1:6440").expect("nothing to write");
+        assert!(pki.write_admin_kubeconfig(&kubeconfig, "https://127.0.0.1:6441").is_err());
+        std::fs::set_permissions(&kubeconfig, std::fs::Permissions::from_mode(0o644)).expect("changed");
+        assert!(pki.write_admin_kubeconfig(&kubeconfig, "https://127.0.0.1:6440").is_err(), "its mode is part of it");
     }
 
     #[test]
