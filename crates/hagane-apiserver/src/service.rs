@@ -31,6 +31,8 @@ use crate::{discovery, documents, verbs};
 pub(crate) const BODY_SIZE_MAX: usize = 3 * 1024 * 1024;
 /// Longest time that a request other than a watch may take.
 const TIME_MAX: Duration = Duration::from_secs(60);
+/// Longest time that a request body may take to come in: a client that went silent must not hold a connection.
+const BODY_TIME_MAX: Duration = Duration::from_secs(60);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 type AnswerFuture = Pin<Box<dyn Future<Output = Result<Answer, Infallible>> + Send>>;
@@ -152,7 +154,11 @@ where
 {
     if let Target::Resource(path) = target {
         let query = Query::parse(query)?;
-        let body = read(body).await?;
+        let body = tokio::time::timeout(BODY_TIME_MAX, read(body)).await.unwrap_or_else(|_| {
+            let limit = BODY_TIME_MAX.as_secs();
+            let message = format!("the request body did not come to its end in {limit} s");
+            Err(ApiError::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message))
+        })?;
         return resource(core, method, *path, query, headers, body).await;
     }
     if !matches!(*method, Method::GET | Method::HEAD) {
@@ -240,5 +246,23 @@ async fn finish(work: JoinHandle<ApiResult<Answer>>) -> ApiResult<Answer> {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(_) => Err(ApiError::unavailable("the server is shutting down").retry_after(1)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::StreamExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_that_does_not_end_is_given_up() {
+        let server = ApiServer::in_memory().await.expect("a directory for temporary files");
+        tokio::time::pause();
+        let pieces = futures::stream::once(async { Ok::<_, Infallible>(http_body::Frame::data(Bytes::from("{"))) });
+        let body = http_body_util::StreamBody::new(pieces.chain(futures::stream::pending()));
+        let request = Request::post("/api/v1/namespaces/default/configmaps").body(body).expect("a valid request");
+        let answer = server.client(Identity::internal("test")).call(request).await.expect("infallible");
+        assert_eq!(answer.status(), StatusCode::REQUEST_TIMEOUT);
     }
 }
