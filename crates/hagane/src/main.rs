@@ -3,6 +3,7 @@
 mod adapters;
 mod config;
 mod holder;
+mod limits;
 mod logging;
 mod payload;
 mod probe;

@@ -16,12 +16,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{adapters, holder, logging};
+use crate::{adapters, holder, limits, logging};
 
 /// API, controllers and image server in one process.
 pub async fn up(mut args: UpArgs) -> Result<()> {
     make_absolute(&mut args.data_dir, &mut args.operator)?;
     logging::start(args.operator.log_format, &args.operator.log_level)?;
+    limits::raise_open_files();
     let selection: Selection = args.operator.controllers.parse().context("--controllers")?;
     make_data_dir(&args.data_dir)?;
     let shutdown = CancellationToken::new();
@@ -31,9 +32,10 @@ pub async fn up(mut args: UpArgs) -> Result<()> {
         TcpListener::bind(args.listen).await.with_context(|| format!("failed to listen on {}", args.listen))?;
     let address = listener.local_addr().context("failed to ask for the address listened on")?;
     let names = tls_names(address, &args.tls_names);
+    // First of all, for its lock: a second process on the data directory must not touch the files of the first.
+    let server = ApiServer::open(args.data_dir.join("api"), Options::default()).await?;
     let pki_dir = args.data_dir.join("pki");
     let certificates = tokio::task::spawn_blocking(move || ensure_pki(&pki_dir, &names)).await??;
-    let server = ApiServer::open(args.data_dir.join("api"), Options::default()).await?;
     let url = format!("https://{}", reachable(address));
     let kubeconfig = args.data_dir.join("admin.kubeconfig");
     certificates.write_admin_kubeconfig(&kubeconfig, &url)?;
@@ -58,6 +60,7 @@ pub async fn up(mut args: UpArgs) -> Result<()> {
 pub async fn controllers(mut args: ControllersArgs) -> Result<()> {
     make_absolute(&mut args.data_dir, &mut args.operator)?;
     logging::start(args.operator.log_format, &args.operator.log_level)?;
+    limits::raise_open_files();
     let selection: Selection = args.operator.controllers.parse().context("--controllers")?;
     make_data_dir(&args.data_dir)?;
     let shutdown = CancellationToken::new();
