@@ -20,7 +20,10 @@ fn main() -> ExitCode {
         Ok(arguments) => arguments,
         Err(error) => return fail(&anyhow::Error::from(error)),
     };
-    let command = Cli::parse_from(arguments).command;
+    let command = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli.command,
+        Err(error) => return unparsed(&error),
+    };
     // The guard of a run has nothing to do with the rest: no runtime, no logger, no TLS.
     if let Command::RunShim(args) = &command {
         return hagane_installers::run_shim_main(&args.directory);
@@ -73,6 +76,18 @@ fn version(args: &VersionArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Prints help and the version where they were asked for, else what is wrong. A wrong command line is an error like others:
+/// code 2 is an answer of `plan`.
+fn unparsed(error: &clap::Error) -> ExitCode {
+    // Nothing is left to tell it to where the terminal is gone.
+    let _ = error.print();
+    ExitCode::from(code_of(error))
+}
+
+fn code_of(error: &clap::Error) -> u8 {
+    u8::from(error.use_stderr())
+}
+
 fn fail(error: &anyhow::Error) -> ExitCode {
     eprintln!("error: {}", chain(error));
     ExitCode::FAILURE
@@ -91,4 +106,20 @@ fn chain(error: &anyhow::Error) -> String {
         }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_command_line_does_not_exit_with_the_answer_of_plan() {
+        let code = |arguments: &[&str]| Cli::try_parse_from(arguments).map_err(|error| code_of(&error)).err();
+        assert_eq!(code(&["hagane", "plan"]), Some(1));
+        assert_eq!(code(&["hagane", "plan", "hosts.yaml"]), Some(1));
+        assert_eq!(code(&["hagane"]), Some(1));
+        assert_eq!(code(&["hagane", "plan", "--help"]), Some(0));
+        assert_eq!(code(&["hagane", "--version"]), Some(0));
+        assert_eq!(code(&["hagane", "plan", "-f", "x.yaml"]), None);
+    }
 }
