@@ -1,6 +1,7 @@
 //! What is known of a Machine: its spec resolved, its record, and what the actuator says.
 
 use hagane_api::field::FieldError;
+use hagane_api::machine::reasons::MachinePhase;
 use hagane_api::machine::{LibvirtMachineProviderStatus, MachineSpec, MachineStatus, ProviderSpec};
 use hagane_plan::machine::{
     Attempt, Defaults, Facts, Image, Instance, Power, Presence, Removal, ResolvedSpec, SpecFact, Trouble, TroubleKind,
@@ -54,6 +55,7 @@ pub(super) async fn observe(seen: &SeenMachine, pass: &Pass) -> Result<Observed,
         spec,
         provider_id: seen.spec.provider_id.clone().filter(|id| !id.is_empty()),
         made_from,
+        begun: seen.status.phase.is_some_and(|phase| phase != MachinePhase::Pending),
         image: Image::NotAsked,
         seed,
         presence: Presence::Unknown("not asked yet".to_owned()),

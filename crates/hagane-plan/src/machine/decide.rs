@@ -26,7 +26,8 @@ const RETRY: Duration = Duration::from_secs(15);
 /// - A machine that was there and is gone is not made again by itself: its disk is lost, and its node may be elsewhere.
 ///   A changed spec makes it anew.
 /// - A machine that is there but off, and was never seen running, is half made: it is made to the end.
-/// - Deletion asks the actuator whatever the spec says, and the finalizer goes only when nothing of the uid is left.
+/// - Deletion asks the actuator whatever the spec says, and the finalizer goes only when nothing of the uid is left. Only a
+///   Machine whose making never began needs no answer.
 #[must_use]
 pub fn decide(facts: &Facts) -> Decision {
     if facts.deleting {
@@ -43,7 +44,7 @@ pub fn decide(facts: &Facts) -> Decision {
         Say { conditions: vec![spec_condition(&facts.spec), condition(Type::Paused, False, Reason::NotPaused, "")] };
     match &facts.presence {
         Presence::Unknown(why) => say.with(Type::InstanceExists, Unknown, Reason::HypervisorUnreachable, why).waits(
-            if facts.made_from.is_some() { Phase::Running } else { Phase::Pending },
+            if facts.made_from.is_some() { Phase::Running } else { early(facts) },
             Reason::HypervisorUnreachable,
             why,
             RETRY,
@@ -58,6 +59,11 @@ pub fn decide(facts: &Facts) -> Decision {
         }
         Presence::Absent | Presence::Leftovers(_) => make(facts, say),
     }
+}
+
+/// The phase of a machine that is not there: what was begun stays so, for the sake of its deletion.
+fn early(facts: &Facts) -> Phase {
+    if facts.begun { Phase::Provisioning } else { Phase::Pending }
 }
 
 fn half_made(instance: &Instance) -> bool {
@@ -137,14 +143,14 @@ fn make(facts: &Facts, say: Say) -> Decision {
         }
         SpecFact::ClassMissing(class) => {
             let message = format!("MachineClass {class:?} is not there");
-            return say.waits(Phase::Pending, Reason::MachineClassMissing, message, RETRY, Wait::MachineClass);
+            return say.waits(early(facts), Reason::MachineClassMissing, message, RETRY, Wait::MachineClass);
         }
         SpecFact::Invalid(errors) => return say.failed(Reason::InvalidSpec, one_line(errors)),
     };
     if spec.image_uri.is_none() {
         let message = "spec.providerSpec.imageURI is not given, and hagane has no --default-image";
         let say = say.with(Type::ImageReady, False, Reason::ImageMissing, message);
-        return say.ends(Phase::Pending, Reason::ImageMissing, message, Next::AwaitChange);
+        return say.ends(early(facts), Reason::ImageMissing, message, Next::AwaitChange);
     }
     let images = [
         (&facts.image, Action::EnsureImage, Reason::ImageFetching, Reason::ImageFailed),
@@ -170,6 +176,8 @@ fn make(facts: &Facts, say: Say) -> Decision {
     }
     let say = say.with(Type::ImageReady, True, Reason::ImageReady, "");
     match &facts.attempt {
+        // Written first: a Machine without it never asked anything of the hypervisor.
+        Attempt::NotTried if !facts.begun => say.ends(Phase::Provisioning, Reason::Creating, "", Next::Now),
         Attempt::NotTried => say.does(Phase::Provisioning, Reason::Creating, "", Action::Create),
         Attempt::Preparing(what) => say.waits(Phase::Provisioning, Reason::Creating, what, WORK_POLL, Wait::Creation),
         Attempt::Failed(trouble) => troubled(trouble, say),
@@ -202,6 +210,7 @@ fn troubled(trouble: &Trouble, say: Say) -> Decision {
 
 fn present(facts: &Facts, instance: &Instance, say: Say) -> Decision {
     let say = say.with(Type::InstanceExists, True, Reason::Created, "");
+    let say = say.with(Type::ImageReady, True, Reason::ImageReady, "");
     let say = match (&facts.spec, &facts.made_from) {
         (SpecFact::Valid(now), Some(then)) if now != then => {
             let message = format!(
@@ -210,7 +219,12 @@ fn present(facts: &Facts, instance: &Instance, say: Say) -> Decision {
             );
             say.with(Type::UpToDate, False, Reason::SpecChanged, message)
         }
-        _ => say.with(Type::UpToDate, True, Reason::UpToDate, ""),
+        (SpecFact::Valid(_), _) => say.with(Type::UpToDate, True, Reason::UpToDate, ""),
+        (spec, _) => {
+            let problem = spec_condition(spec).message;
+            let message = format!("the machine stays as it was made; what is asked for now is not known: {problem}");
+            say.with(Type::UpToDate, Unknown, Reason::SpecChanged, message)
+        }
     };
     let id = &instance.provider_id;
     let mut decision = match instance.power {
@@ -268,6 +282,12 @@ fn delete(facts: &Facts) -> Decision {
             say.waits(phase, Reason::HypervisorUnreachable, &trouble.message, RETRY, Wait::Hypervisor)
         }
         (Removal::Failed(trouble), _) => say.waits(phase, Reason::DeleteFailed, &trouble.message, RETRY, Wait::Removal),
+        (Removal::NotTried, Presence::Unknown(_)) if !facts.begun && facts.made_from.is_none() => {
+            let message = "nothing was made, so nothing is asked of the hypervisor";
+            let decision = say.with(Type::InstanceExists, False, Reason::NotCreated, message);
+            let decision = decision.ends(phase, Reason::Deleted, message, Next::AwaitChange);
+            Decision { actions: vec![Action::RemoveFinalizer], ..decision }
+        }
         (Removal::NotTried, Presence::Unknown(why)) => {
             say.waits(phase, Reason::HypervisorUnreachable, why, RETRY, Wait::Hypervisor)
         }

@@ -22,6 +22,8 @@ pub struct Facts {
     /// The provider spec that the machine was made from, once it was there (`status.providerStatus.resolved`, together
     /// with an `instanceID`).
     pub made_from: Option<ResolvedSpec>,
+    /// Whether status tells that its making has begun. That is written before anything is made.
+    pub begun: bool,
     /// The root disk's image.
     pub image: Image,
     /// The seed: [`Image::Ready`] where none is named by URI.

@@ -1,5 +1,6 @@
 //! Decisions carried out in a model of image source and actuator.
 
+use hagane_api::machine::reasons::MachinePhase;
 use proptest::prelude::*;
 
 use super::super::{
@@ -21,6 +22,7 @@ pub(super) fn facts() -> Facts {
         spec: SpecFact::Valid(resolved()),
         provider_id: None,
         made_from: None,
+        begun: true,
         image: Image::NotAsked,
         seed: Image::Ready,
         presence: Presence::Absent,
@@ -32,6 +34,8 @@ pub(super) fn facts() -> Facts {
 /// What is outside: an image on its way, a domain, side resources.
 struct World {
     facts: Facts,
+    /// Whether the hypervisor does not answer.
+    away: bool,
     image_left: u32,
     /// Steps of making that are left; `None`: nothing was begun.
     making: Option<u32>,
@@ -42,18 +46,20 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        Self { facts: facts(), image_left: 2, making: None, leftovers: false, made: 0, log: Vec::new() }
+        let facts = Facts { begun: false, ..facts() };
+        Self { facts, away: false, image_left: 2, making: None, leftovers: false, made: 0, log: Vec::new() }
     }
 
     fn observe(&mut self) {
         let facts = &mut self.facts;
         (facts.image, facts.attempt, facts.removal) = (Image::NotAsked, Attempt::NotTried, Removal::NotTried);
         facts.presence = match (self.making, self.leftovers) {
+            _ if self.away => Presence::Unknown("the daemon is away".to_owned()),
             (Some(0), _) => Presence::Present(instance()),
             (_, true) => Presence::Leftovers(vec!["volume m1".to_owned()]),
             _ => Presence::Absent,
         };
-        if self.making == Some(0) && facts.made_from.is_none() {
+        if !self.away && self.making == Some(0) && facts.made_from.is_none() {
             facts.made_from = Some(resolved());
         }
     }
@@ -78,6 +84,10 @@ impl World {
                 self.apply(action);
             }
             if !again {
+                if left > 0 {
+                    let begun = |phase| phase != MachinePhase::Pending;
+                    self.facts.begun = decision.phase.map_or(self.facts.begun, begun);
+                }
                 return decision;
             }
         }
@@ -95,6 +105,7 @@ impl World {
             }
             Action::EnsureSeed => facts.seed = Image::Ready,
             Action::Create => {
+                assert!(facts.begun, "something is made before it is written that it may be");
                 self.leftovers = true;
                 let left = self.making.map_or(2, |left| left.saturating_sub(1));
                 self.made += u32::from(left == 0);
@@ -159,6 +170,33 @@ fn the_whole_life() {
     Deleted: RemoveFinalizer
     -: 
     "#);
+}
+
+#[test]
+fn only_what_was_never_begun_is_deleted_without_the_hypervisor() {
+    let mut world = World::new();
+    world.away = true;
+    for _ in 0..3 {
+        world.pass(None);
+    }
+    world.facts.deleting = true;
+    world.settle();
+    assert!(!world.facts.finalizer, "nothing was made: {:#?}", world.log);
+
+    let mut world = World::new();
+    while world.making.is_none() {
+        world.pass(None);
+    }
+    world.away = true;
+    for _ in 0..3 {
+        world.pass(None);
+    }
+    world.facts.deleting = true;
+    let decision = world.pass(None);
+    assert_eq!((decision.conditions[0].reason, world.facts.finalizer), ("HypervisorUnreachable", true));
+    world.away = false;
+    world.settle();
+    assert!(!world.facts.finalizer && !world.leftovers, "{:#?}", world.log);
 }
 
 #[test]
