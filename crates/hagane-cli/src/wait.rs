@@ -16,8 +16,10 @@ use crate::{CliError, connect};
 const DELETED: &str = "deleted";
 /// Phase in which waiting for another one is over.
 const FAILED: &str = "Failed";
-/// Condition whose reason and message say what an object waits for.
+/// Phase and condition of what is as it should be.
 const READY: &str = "Ready";
+/// Condition that tells whether what stands is what the spec asks for now.
+const UP_TO_DATE: &str = "UpToDate";
 
 pub(crate) async fn run(args: &WaitArgs) -> Result<ExitCode, CliError> {
     let client = connect::client(&args.api.kubeconfig).await?;
@@ -70,23 +72,47 @@ async fn until(client: &kube::Client, args: &WaitArgs, progress: &Progress) -> R
 fn judge(object: &DynamicObject, args: &WaitArgs, progress: &Progress) -> Result<Option<ExitCode>, CliError> {
     let summary = summary(&object.data);
     progress.show(&summary, &object.data);
-    let phase = object.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
-    if reached(&object.data, &args.target) {
-        progress.finish();
+    let verdict = verdict(object, &args.target);
+    if verdict == Verdict::GoesOn {
+        return Ok(None);
+    }
+    progress.finish();
+    if verdict == Verdict::Reached {
         return Ok(Some(ExitCode::SUCCESS));
     }
-    if phase == FAILED && args.target != DELETED {
-        progress.finish();
-        return Err(CliError::NotYet(format!("{} {:?} failed: {summary}", word(args.subject), args.name)));
-    }
-    Ok(None)
+    Err(CliError::NotYet(format!("{} {:?} failed: {summary}", word(args.subject), args.name)))
 }
 
-/// Whether the phase is the target, or a condition of that type is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    GoesOn,
+    Reached,
+    Failed,
+}
+
+fn verdict(object: &DynamicObject, target: &str) -> Verdict {
+    let observed = object.data.pointer("/status/observedGeneration").and_then(Value::as_i64);
+    if observed.zip(object.metadata.generation).is_some_and(|(observed, generation)| observed < generation) {
+        // What the status says is about an earlier spec.
+        return Verdict::GoesOn;
+    }
+    let phase = object.data.pointer("/status/phase").and_then(Value::as_str).unwrap_or_default();
+    if reached(&object.data, target) {
+        return Verdict::Reached;
+    }
+    let stays_behind = phase == READY && target == READY;
+    if (phase == FAILED || stays_behind) && target != DELETED { Verdict::Failed } else { Verdict::GoesOn }
+}
+
+/// Whether the phase is the target, or a condition of that type is true. What stands but is not up to date is not `Ready`.
 fn reached(object: &Value, target: &str) -> bool {
     let phase = object.pointer("/status/phase").and_then(Value::as_str);
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let text = |condition: &Value, field: &str| condition.get(field).and_then(Value::as_str).unwrap_or("").to_owned();
+    let behind = |condition: &Value| text(condition, "type") == UP_TO_DATE && text(condition, "status") == "False";
+    if target == READY && conditions.iter().any(behind) {
+        return false;
+    }
     phase == Some(target)
         || conditions.iter().any(|condition| text(condition, "type") == target && text(condition, "status") == "True")
 }
@@ -99,8 +125,12 @@ pub(crate) fn summary(object: &Value) -> String {
     let mut line = phase.to_owned();
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let part = |condition: &Value, name: &str| condition.get(name).and_then(Value::as_str).unwrap_or("").to_owned();
-    let ready = conditions.iter().find(|condition| part(condition, "type") == READY);
-    if let Some(condition) = ready.filter(|condition| part(condition, "status") != "True") {
+    // What stands is ready, and may still be brought up to date.
+    let of = |wanted: &str| {
+        let found = conditions.iter().find(|condition| part(condition, "type") == wanted);
+        found.filter(|condition| part(condition, "status") != "True")
+    };
+    if let Some(condition) = of(READY).or_else(|| of(UP_TO_DATE)) {
         let words = [part(condition, "reason"), part(condition, "message")];
         let words: Vec<_> = words.into_iter().filter(|word| !word.is_empty()).collect();
         line = format!("{line} | {}", words.join(": "));
@@ -201,5 +231,39 @@ mod tests {
     #[test]
     fn a_host_shows_its_state_for_a_phase() {
         assert_eq!(summary(&json!({"status": {"provisioning": {"state": "available"}}})), "available");
+    }
+
+    #[test]
+    fn what_stands_but_is_not_up_to_date_is_not_ready() {
+        let object = |phase: &str, status: &str| {
+            json!({"status": {"phase": phase, "conditions": [
+                {"type": "Ready", "status": "True"}, {"type": "Paused", "status": "False", "reason": "NotPaused"},
+                {"type": "UpToDate", "status": status, "reason": "Installing", "message": "task 3"},
+            ]}})
+        };
+        let updating = object("Updating", "False");
+        assert!(
+            !reached(&updating, "Ready")
+                && reached(&updating, "Updating")
+                && reached(&object("Ready", "True"), "Ready")
+        );
+        assert_eq!(summary(&updating), "Updating | Installing: task 3");
+    }
+
+    #[test]
+    fn a_status_of_an_earlier_spec_ends_no_wait() {
+        let object = |generation: i64, phase: &str| -> DynamicObject {
+            serde_json::from_value(json!({
+                "apiVersion": "v1", "kind": "Any", "metadata": {"name": "a", "generation": generation},
+                "status": {"phase": phase, "observedGeneration": 1},
+            }))
+            .expect("an object")
+        };
+        for phase in ["Ready", "Failed"] {
+            assert_eq!(verdict(&object(2, phase), READY), Verdict::GoesOn);
+        }
+        assert_eq!(verdict(&object(1, "Ready"), READY), Verdict::Reached);
+        assert_eq!(verdict(&object(1, "Failed"), READY), Verdict::Failed);
+        assert_eq!(verdict(&object(1, "Failed"), DELETED), Verdict::GoesOn);
     }
 }

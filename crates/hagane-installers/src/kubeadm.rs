@@ -51,6 +51,7 @@ impl KubeadmInstaller {
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
         Ok(RunPlan {
             installer: InstallerKind::Kubeadm,
+            // It converges: nodes that stand are left as they are, but for the routes to new ones.
             playbook: PathBuf::from("playbooks/site.yml"),
             files: playbooks::kubeadm()
                 .iter()

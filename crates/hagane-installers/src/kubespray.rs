@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, InstallerError, InstallerKind, RunHandle, RunObservation,
+    ClusterInstaller, InstallRequest, InstallVerb, InstallerError, InstallerKind, RunHandle, RunObservation,
 };
 use serde_json::{Value, json};
 
@@ -31,7 +31,7 @@ pub struct KubesprayOptions {
     pub checkout: PathBuf,
 }
 
-/// Runs `cluster.yml` of a kubespray checkout.
+/// Runs `cluster.yml`, and for further workers `scale.yml`, of a kubespray checkout.
 pub struct KubesprayInstaller {
     engine: Engine,
     options: KubesprayOptions,
@@ -48,7 +48,11 @@ impl KubesprayInstaller {
 
     fn plan(&self, request: &InstallRequest) -> Result<RunPlan, InstallerError> {
         let checkout = &self.options.checkout;
-        let playbook = checkout.join("cluster.yml");
+        let playbook = checkout.join(match request.verb {
+            InstallVerb::Install => "cluster.yml",
+            // Without a limit: hosts that stand give their facts, and new ones are joined.
+            InstallVerb::AddWorkers(_) => "scale.yml",
+        });
         if !checkout.is_absolute() || !playbook.is_file() {
             return Err(InstallerError::Prerequisite {
                 what: "kubespray".to_owned(),

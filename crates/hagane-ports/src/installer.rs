@@ -66,6 +66,16 @@ pub struct SshAccess {
     pub known_hosts: Vec<String>,
 }
 
+/// What a run is for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InstallVerb {
+    /// To make a cluster of all nodes.
+    #[default]
+    Install,
+    /// To join these nodes, by name, to the cluster that the other nodes of the inventory are. What these are stays.
+    AddWorkers(Vec<String>),
+}
+
 /// Everything an installer run needs.
 #[derive(Clone)]
 pub struct InstallRequest {
@@ -75,6 +85,8 @@ pub struct InstallRequest {
     pub owner_uid: String,
     /// Name of the cluster.
     pub cluster: String,
+    /// What it is for.
+    pub verb: InstallVerb,
     /// The hosts.
     pub inventory: Inventory,
     /// What the user asked for, by variable name; data, never templates.

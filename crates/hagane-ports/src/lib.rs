@@ -19,8 +19,8 @@ pub use actuator::{
 pub use clock::{Clock, SystemClock};
 pub use image::{Checksum, DiskFormat, ImageFailure, ImagePurpose, ImageRequest, ImageSource, ImageState, LocalImage};
 pub use installer::{
-    ClusterInstaller, HostStats, InstallRequest, InstallerError, InstallerKind, Inventory, InventoryNode, NodeRole,
-    RunExit, RunHandle, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
+    ClusterInstaller, HostStats, InstallRequest, InstallVerb, InstallerError, InstallerKind, Inventory, InventoryNode,
+    NodeRole, RunExit, RunHandle, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
 };
 pub use probe::{ClusterProbe, ProbeError};
 pub use progress::Progress;

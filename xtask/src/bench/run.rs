@@ -12,7 +12,7 @@ use hagane_installers::run::files::read_record;
 use hagane_installers::run::{Intent, RunLayout, Started};
 use hagane_installers::{EngineOptions, KubesprayInstaller, KubesprayOptions, python};
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunState, SshAccess,
+    ClusterInstaller, InstallRequest, InstallVerb, Inventory, InventoryNode, NodeRole, RunExit, RunState, SshAccess,
 };
 
 use super::figure::Figure;
@@ -194,6 +194,7 @@ fn request(id: &str) -> InstallRequest {
         run_id: id.to_owned(),
         owner_uid: format!("bench-{id}"),
         cluster: "bench".to_owned(),
+        verb: InstallVerb::Install,
         inventory: Inventory { nodes: vec![node] },
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key, known_hosts: Vec::new() },

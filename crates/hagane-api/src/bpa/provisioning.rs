@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reasons::ProvisioningPhase;
+use super::reasons::{ProvisioningPhase, RunVerb};
 use crate::condition::Condition;
 use crate::field::FieldError;
 use crate::mac::MacAddress;
@@ -156,9 +156,39 @@ pub struct ProvisioningStatus {
     /// The installer run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStatus>,
+    /// What stands: the nodes that the last successful run left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub installed: Option<InstalledCluster>,
     /// Name of the Secret with the kubeconfig, once it was checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kubeconfig_secret: Option<String>,
+}
+
+/// A cluster as a successful run left it. Later changes of the spec are compared with this, never with the plan.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledCluster {
+    /// Id of the run.
+    pub run: String,
+    /// Digest of what the spec asked for beside nodes; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
+    /// Its nodes.
+    pub nodes: Vec<InstalledNode>,
+}
+
+/// A node of a cluster that stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct InstalledNode {
+    /// Kubernetes node name.
+    pub node: String,
+    /// `master`, `worker` or both.
+    pub roles: Vec<String>,
+    /// Name of the `BareMetalHost`.
+    pub host: String,
+    /// `metadata.uid` of the `BareMetalHost`.
+    pub host_uid: String,
 }
 
 /// A stored role plan.
@@ -232,6 +262,12 @@ pub struct RunStatus {
     pub id: String,
     /// Which installer.
     pub installer: String,
+    /// What it is for: `Install` or `AddWorkers`.
+    #[serde(default)]
+    pub verb: RunVerb,
+    /// Digest of what the spec asked for beside nodes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<String>,
     /// The process that may start and watch it: another one never starts a second.
     pub holder: String,
     /// Generation of the spec it installs.

@@ -13,6 +13,8 @@ words! {
         Installing,
         /// The cluster stands and its kubeconfig is kept.
         Ready,
+        /// The cluster stands, and is brought to what the spec asks for now.
+        Updating,
         /// A person must act: see the conditions.
         Failed,
         /// It is being deleted.
@@ -113,7 +115,7 @@ words! {
         Ready,
         /// The spec is met.
         UpToDate,
-        /// The spec changed after the installation; changing a finished cluster is not supported yet.
+        /// The spec asks for a change of the cluster that is not carried out: the message says which.
         SpecChanged,
         /// No add-on of these names is known: the message names them.
         PluginUnknown,
@@ -157,6 +159,23 @@ words! {
         Cancellation,
         /// Hosts and Secret to be given back.
         Release,
+    }
+}
+
+words! {
+    /// What an installer run is for, in `status.run.verb`.
+    pub enum RunVerb {
+        /// To make a cluster.
+        Install,
+        /// To join further workers to a cluster that stands.
+        AddWorkers,
+    }
+}
+
+impl Default for RunVerb {
+    /// Runs of earlier versions name none: they installed.
+    fn default() -> Self {
+        Self::Install
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use hagane_api::bpa::reasons::RunVerb;
 use hagane_plan::provisioning::{Action, HostRef, InstallOrder, KubeconfigFact, RunSeen, StartFact, StartFailure};
 use hagane_plan::roles::NodeRole as PlannedRole;
 use hagane_ports::{
-    InstallRequest, InstallerError, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle, RunState, ShellTarget,
-    SshAccess,
+    InstallRequest, InstallVerb, InstallerError, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle, RunState,
+    ShellTarget, SshAccess,
 };
 use kube::ResourceExt as _;
 
@@ -186,6 +187,10 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
         run_id: order.run.clone(),
         owner_uid: observed.facts.uid.clone(),
         cluster: order.cluster.clone(),
+        verb: match order.verb {
+            RunVerb::Install => InstallVerb::Install,
+            RunVerb::AddWorkers => InstallVerb::AddWorkers(order.joining.clone()),
+        },
         inventory: Inventory { nodes },
         variables: order.variables.clone(),
         ssh: SshAccess {

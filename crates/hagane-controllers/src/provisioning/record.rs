@@ -6,7 +6,7 @@ use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningStatus, 
 use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, ProvisioningReason, RunWord};
 use hagane_api::condition::{Condition, merge_conditions};
 use hagane_api::keys::kubeconfig_secret_name;
-use hagane_plan::provisioning::{Action, Decision, SecretFact, time_limit};
+use hagane_plan::provisioning::{Action, Decision, SecretFact, installed, time_limit};
 use hagane_ports::{HostStats, RunExit, RunObservation, RunState};
 
 use super::SeenProvisioning;
@@ -30,6 +30,11 @@ pub(super) async fn record(
     let differ = ProvisioningCondition::FactsDiffer.as_str();
     let told = transitions(&seen.status.conditions, &status.conditions, differ, |_| Severity::Warning);
     drafts.extend(told.into_iter().filter(|draft| draft.reason == differ));
+    if seen.status.installed.is_some() {
+        // A cluster that stands stays ready: what is done about it is told by another condition.
+        let up_to_date = ProvisioningCondition::UpToDate.as_str();
+        drafts.extend(transitions(&seen.status.conditions, &status.conditions, up_to_date, severity));
+    }
     recorder.events(&drafts).await;
     Ok(recorder)
 }
@@ -60,6 +65,7 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
         conditions: merge_conditions(&old.conditions, &decision.conditions, pass.now, generation),
         plan: old.plan.clone(),
         run: old.run.as_ref().map(|run| followed(run, observed.run.as_ref())),
+        installed: installed(&observed.facts),
         kubeconfig_secret: match observed.facts.secret {
             SecretFact::Ours { .. } => Some(kubeconfig_secret_name(&observed.facts.cluster)),
             SecretFact::Absent | SecretFact::Foreign(_) => None,
@@ -68,13 +74,15 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
     for action in &decision.actions {
         match action {
             Action::RecordPlan(plan) => status.plan = Some(plan.as_ref().clone()),
-            Action::RecordRunIntent { id, generation, retry } => {
+            Action::RecordRunIntent { id, generation, retry, verb, settings } => {
                 status.run = Some(RunStatus {
                     id: id.clone(),
                     installer: word_of(wanted_installer(&seen.spec, &pass.context)).to_owned(),
                     holder: pass.context.settings.holder.clone(),
                     generation: *generation,
                     retry: retry.clone(),
+                    verb: *verb,
+                    settings: settings.clone(),
                     started_at: pass.now,
                     deadline: pass.now.checked_add(time_limit(&seen.spec)).ok(),
                     state: RunWord::Starting.as_str().to_owned(),

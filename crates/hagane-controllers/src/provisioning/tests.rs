@@ -1,3 +1,4 @@
+mod changes;
 mod crash;
 mod deletion;
 mod faults;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use hagane_installers::{EngineOptions, KubeadmInstaller, KubeadmOptions, payload, python};
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunState, SshAccess,
+    ClusterInstaller, InstallRequest, InstallVerb, Inventory, InventoryNode, NodeRole, RunExit, RunState, SshAccess,
 };
 
 const USAGE: &str = "usage: hagane-installers-lab run-shim DIR
@@ -91,6 +91,7 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
         run_id: id.to_owned(),
         owner_uid: format!("lab-{id}"),
         cluster: "lab".to_owned(),
+        verb: InstallVerb::default(),
         inventory: Inventory { nodes },
         variables,
         ssh: SshAccess {

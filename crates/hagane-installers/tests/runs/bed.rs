@@ -9,7 +9,8 @@ use std::time::Duration;
 use hagane_installers::run::Intent;
 use hagane_installers::{EngineOptions, KubesprayInstaller, KubesprayOptions};
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, Inventory, InventoryNode, NodeRole, RunExit, RunObservation, RunState, SshAccess,
+    ClusterInstaller, InstallRequest, InstallVerb, Inventory, InventoryNode, NodeRole, RunExit, RunObservation,
+    RunState, SshAccess,
 };
 use serde_json::Value;
 
@@ -46,6 +47,9 @@ impl Bed {
              directory: {}\n    ansible_python_interpreter: \"{{{{ ansible_playbook_python }}}}\"\n  tasks:\n{tasks}",
             directory.path().display()
         );
+        // The same for further workers, but that it says so.
+        let joins = playbook.replace("The only play", "The play for further workers");
+        fs::write(checkout.join("scale.yml"), joins).expect("a playbook");
         fs::write(checkout.join("cluster.yml"), playbook).expect("a playbook");
         let installer = Self::installer(&directory, &options);
         Self { directory, installer, options }
@@ -132,6 +136,7 @@ pub fn request() -> InstallRequest {
         run_id: "run-1".to_owned(),
         owner_uid: "0b2c".to_owned(),
         cluster: "edge".to_owned(),
+        verb: InstallVerb::default(),
         inventory: Inventory { nodes: vec![node] },
         variables: BTreeMap::new(),
         ssh: SshAccess {

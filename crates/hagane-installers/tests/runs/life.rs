@@ -4,7 +4,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use hagane_ports::installer::{ClusterInstaller, HostStats, InstallerError, RunExit, RunState};
+use hagane_ports::installer::{
+    ClusterInstaller, HostStats, InstallRequest, InstallVerb, InstallerError, RunExit, RunState,
+};
 use serde_json::json;
 
 use crate::bed::{Bed, request, request_with};
@@ -37,6 +39,15 @@ async fn a_run_is_started_once_and_tells_how_it_went() {
     bed.installer.forget("run-1").await.expect("removed");
     assert_eq!(bed.observe().await.state, RunState::Absent);
     bed.installer.cancel("run-1").await.expect("nothing to cancel");
+}
+
+#[tokio::test]
+async fn further_workers_are_joined_by_the_playbook_for_them() {
+    let bed = Bed::with_tasks(COUNT);
+    let verb = InstallVerb::AddWorkers(vec!["node1".to_owned()]);
+    bed.start_with(&InstallRequest { verb, ..request() }).await;
+    let (exit, seen) = bed.finish().await;
+    assert_eq!((exit, seen.progress.play.as_deref()), (RunExit::Succeeded, Some("The play for further workers")));
 }
 
 #[tokio::test]

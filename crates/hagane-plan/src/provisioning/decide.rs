@@ -1,9 +1,12 @@
 //! The decision: the furthest recorded stage, and what comes after it.
 
+mod change;
 mod delete;
 mod place;
 mod run;
 mod say;
+
+pub use change::installed;
 
 use hagane_api::bpa::reasons::{ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait};
 use hagane_api::field::FieldError;
@@ -12,6 +15,7 @@ use super::demands::{Wanted, wanted};
 use super::facts::{Facts, NameOwner};
 use super::{Action, Decision};
 use crate::decision::{Next, one_line};
+use change::{Change, change, standing};
 use say::Say;
 
 /// Decides what a Provisioning needs next.
@@ -34,7 +38,8 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     let wanted = wanted_now(facts);
     let plugins = facts.spec.as_ref().map_or(&[][..], |spec| &spec.kud_plugins);
-    let say = Say::spec(&wanted, plugins);
+    let standing = standing(facts);
+    let say = Say::spec(&wanted, plugins, standing.is_some());
     let (wanted, say) = match run::follow(facts, &wanted, say) {
         run::Followed::Decided(decision) => return decision,
         run::Followed::NothingToFollow(say) => (wanted, say),
@@ -52,7 +57,11 @@ pub fn decide(facts: &Facts) -> Decision {
             Next::After(place::RETRY, Wait::ClusterName),
         );
     }
-    place::decide(facts, &wanted, say)
+    match standing.map(|standing| change(facts, &standing, &wanted)) {
+        None | Some(Change::Workers) => place::decide(facts, &wanted, say),
+        Some(Change::None) => place::keep(facts, &wanted, say),
+        Some(Change::Unsupported(reason, message)) => say.stays(reason, message),
+    }
 }
 
 fn wanted_now(facts: &Facts) -> Result<Wanted, Vec<FieldError>> {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{ProvisioningSpec, RolePlan};
-use hagane_api::bpa::reasons::RunWord;
+use hagane_api::bpa::provisioning::{InstalledCluster, ProvisioningSpec, RolePlan};
+use hagane_api::bpa::reasons::{RunVerb, RunWord};
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 
 use crate::roles::HostFacts;
@@ -47,6 +47,8 @@ pub struct Facts {
     pub checks: Option<Vec<HostCheck>>,
     /// `status.run`.
     pub run: Option<RunRecord>,
+    /// `status.installed`: what an earlier pass recorded. [`super::installed`] knows more.
+    pub installed: Option<InstalledCluster>,
     /// What the installer says of the recorded run.
     pub seen: RunSeen,
     /// Whether [`super::Action::StartInstall`] failed in this pass.
@@ -147,6 +149,10 @@ pub struct RunRecord {
     pub generation: i64,
     /// Value of the retry annotation it answers.
     pub retry: Option<String>,
+    /// What it is for.
+    pub verb: RunVerb,
+    /// Digest of what the spec asked for beside nodes; `None` where it was not recorded.
+    pub settings: Option<String>,
     /// Who started it.
     pub holder: String,
     /// Recorded state.

@@ -5,6 +5,10 @@
 //! kubeconfig checked, kubeconfig kept. Each step is decided from what is recorded and seen, so a crash between any
 //! two of them goes on where it stopped; nothing that was stored is decided a second time.
 //!
+//! # A cluster that stands
+//! What the last successful run left is recorded beside the plan. A later spec is compared with that: further workers go
+//! the same way with a run of their own, while the cluster stays ready; what is not carried out is said.
+//!
 //! # Asking again
 //! Some actions find something out instead of changing what the API holds (see [`Action::asks_again`]). Their result
 //! goes into the facts, and [`decide`] is asked again in the same pass; only the last answer is recorded.
@@ -16,7 +20,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use decide::decide;
+pub use decide::{decide, installed};
 pub use demands::{Wanted, wanted};
 pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
@@ -25,7 +29,7 @@ pub use facts::{
 pub use order::{InstallOrder, OrderNode, run_id, time_limit};
 
 use hagane_api::bpa::provisioning::RolePlan;
-use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait};
+use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait, RunVerb};
 
 /// What to do about a Provisioning.
 pub type Decision = crate::decision::Decision<Action, ProvisioningPhase, ProvisioningWait>;
@@ -60,6 +64,10 @@ pub enum Action {
         generation: i64,
         /// Value of the retry annotation that it answers.
         retry: Option<String>,
+        /// What it is for.
+        verb: RunVerb,
+        /// Digest of what the spec asks for beside nodes.
+        settings: Option<String>,
     },
     /// Start the recorded run. A failure goes into [`Facts::start`].
     StartInstall(Box<InstallOrder>),

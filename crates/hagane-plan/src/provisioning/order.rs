@@ -6,9 +6,10 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use hagane_api::bpa::provisioning::{Installer, ProvisioningSpec};
+use hagane_api::bpa::reasons::RunVerb;
 use serde_json::Value;
 
-use super::facts::Facts;
+use super::facts::{Facts, RunRecord};
 use crate::roles::NodeRole;
 
 /// What is to be installed where.
@@ -20,6 +21,10 @@ pub struct InstallOrder {
     pub installer: Option<Installer>,
     /// Name of the cluster.
     pub cluster: String,
+    /// What the run is for.
+    pub verb: RunVerb,
+    /// Names of the nodes that are to join a cluster that stands; empty for an installation.
+    pub joining: Vec<String>,
     /// The nodes, masters first, in an order that never changes for a plan.
     pub nodes: Vec<OrderNode>,
     /// What the user asked for, by the playbooks' variable names: data, never templates.
@@ -52,13 +57,31 @@ pub struct OrderNode {
 pub fn run_id(uid: &str, generation: i64, retry: Option<&str>) -> String {
     let mut id = format!("{uid}-{generation}");
     if let Some(retry) = retry {
-        // FNV-1a: annotation values are not legal in file names, and their hash needs no secrecy.
-        let hash = retry
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        let _ = write!(id, "-{hash:016x}");
+        // Annotation values are not legal in file names.
+        let _ = write!(id, "-{}", fnv(retry));
     }
     id
+}
+
+/// Digest of what a spec asks for beside nodes: whether it changed, a cluster that stands must be told.
+#[must_use]
+pub fn settings(spec: &ProvisioningSpec) -> String {
+    let empty_is_absent = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+    let asked = serde_json::json!([
+        spec.installer,
+        empty_is_absent(&spec.pod_subnet),
+        empty_is_absent(&spec.service_subnet),
+        spec.variables
+    ]);
+    fnv(&asked.to_string())
+}
+
+/// FNV-1a: what it is used for needs no secrecy.
+fn fnv(text: &str) -> String {
+    let hash = text
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    format!("{hash:016x}")
 }
 
 /// Most time a run of this spec may take.
@@ -70,7 +93,7 @@ pub fn time_limit(spec: &ProvisioningSpec) -> Duration {
 }
 
 /// The order for the stored plan. `None` where a host of the plan has no address.
-pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &str) -> Option<InstallOrder> {
+pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> Option<InstallOrder> {
     let ssh_port = spec.ssh.as_ref().and_then(|ssh| ssh.port).and_then(|port| u16::try_from(port).ok()).unwrap_or(22);
     let mut nodes = Vec::new();
     for assignment in &facts.plan.as_ref()?.assignments {
@@ -88,8 +111,16 @@ pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &str) -> Option
             variables.insert(name.to_owned(), Value::String(value.clone()));
         }
     }
+    let stands =
+        |node: &str| facts.installed.iter().flat_map(|cluster| &cluster.nodes).any(|installed| installed.node == node);
+    let joining = match run.verb {
+        RunVerb::Install => Vec::new(),
+        RunVerb::AddWorkers => nodes.iter().map(|node| node.name.clone()).filter(|node| !stands(node)).collect(),
+    };
     Some(InstallOrder {
-        run: run.to_owned(),
+        run: run.id.clone(),
+        verb: run.verb,
+        joining,
         installer: spec.installer,
         cluster: facts.cluster.clone(),
         nodes,

@@ -219,6 +219,8 @@ async fn a_spec_changed_during_a_run_is_carried_out_by_no_second_run() {
     let ready = site.until("edge", "Ready").await;
     assert_eq!(stands(&ready, "UpToDate"), ("False".to_owned(), "SpecChanged".to_owned()));
     assert_eq!(ready["status"]["plan"]["assignments"].as_array().map(Vec::len), Some(1));
+    let told = ready["status"]["conditions"].to_string();
+    assert!(told.contains("edge-master-1 is master and worker and would be master"), "{told}");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod faults;
+mod growth;
 mod injection;
 mod inventory;
 mod kubespray;

@@ -54,13 +54,18 @@ pub fn members<'i>(ini: &'i str, group: &str) -> Vec<&'i str> {
     after.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty()).collect()
 }
 
-/// Nodes and pods, by the kubeconfig that `hagane get kubeconfig` prints.
-pub fn try_cluster(site: &Site<'_>) -> Result<()> {
+/// The cluster, by the kubeconfig that `hagane get kubeconfig` prints.
+pub fn workload<'a>(site: &Site<'a>) -> Result<Workload<'a>> {
     let output = site.server.hagane(&["get", "kubeconfig", CLUSTER])?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let kubeconfig = site.lab.directory().join("workload.kubeconfig");
     std::fs::write(&kubeconfig, &output.stdout).context("keep the kubeconfig")?;
-    let workload = Workload { lab: site.lab, tools: site.tools, kubeconfig };
+    Ok(Workload { lab: site.lab, tools: site.tools, kubeconfig })
+}
+
+/// Nodes and pods.
+pub fn try_cluster(site: &Site<'_>) -> Result<()> {
+    let workload = workload(site)?;
     let nodes = workload.wait_for_nodes(3)?;
     let tainted: Vec<_> = nodes.iter().filter(|node| !node.taints.is_empty()).map(|node| node.name.as_str()).collect();
     ensure!(tainted == [format!("{CLUSTER}-master-1")], "nodes {nodes:?}");

@@ -12,13 +12,15 @@ use serde_json::Value;
 use super::processes::expect_one_tree;
 use super::site::{INSTALLED, SAID, Site, condition, lab_with, line, tasks_started, text};
 use super::transcript::Transcript;
-use super::{faults, outcome};
+use super::{faults, growth, outcome};
 use crate::support;
 
 /// Name of the cluster.
 pub const CLUSTER: &str = "edge-1";
-/// Sizes of the hosts. The first one's memory is declared twice as large.
-const HOSTS: [&str; 3] = ["small:1:3072", "medium:2:4096", "large:2:6144"];
+/// Sizes of the hosts. The first one's memory is declared twice as large; the last one is for later.
+const HOSTS: [&str; 4] = ["small:1:3072", "medium:2:4096", "large:2:6144", "spare:1:2048"];
+/// How many of them are there from the beginning.
+pub const AT_FIRST: usize = 3;
 
 #[test]
 fn the_whole_road() -> Result<()> {
@@ -70,11 +72,16 @@ fn until_it_runs(site: &mut Site<'_>) -> Result<()> {
 }
 
 fn apply(site: &Site<'_>) -> Result<()> {
-    let mut hosts = site.hosts().to_vec();
+    let mut hosts = site.hosts()[..AT_FIRST].to_vec();
     hosts[0].memory_mib *= 2;
     site.server.apply(&host_manifests(&hosts))?;
     site.server.apply(&ssh_secret_manifest(&site.ssh_key()?))?;
-    let size = ProvisioningSize { master: (2, 4096), worker: (1, 2048), replicas: 2 };
+    ask_for_workers(site, 2)
+}
+
+/// The Provisioning, as a person edits it.
+pub fn ask_for_workers(site: &Site<'_>, replicas: u32) -> Result<()> {
+    let size = ProvisioningSize { master: (2, 4096), worker: (1, 2048), replicas };
     site.server.apply(&provisioning_manifest(CLUSTER, &size)).map(drop)
 }
 
@@ -142,7 +149,8 @@ fn to_a_cluster(site: &mut Site<'_>) -> Result<()> {
     site.step("hagane logs -f ends with the run", |site| expect_logs(site, &mut logs))?;
     site.step("nodes and pods", |site| outcome::try_cluster(site))?;
     site.step("hagane get kubeconfig --merge", |site| outcome::merge_kubeconfig(site))?;
-    site.step("hagane describe", |site| outcome::describe(site))
+    site.step("hagane describe", |site| outcome::describe(site))?;
+    site.step("a further worker joins", |site| growth::a_further_worker(site))
 }
 
 fn crash_in_the_run(site: &mut Site<'_>, id: &str) -> Result<()> {

@@ -228,7 +228,7 @@ pub fn line(object: &Value) -> String {
     let run =
         |field: &str| object.pointer(&format!("/status/run/{field}")).map(ToString::to_string).unwrap_or_default();
     format!(
-        "phase {:?}, {}: {}; run {} {}, task {} of {}",
+        "phase {:?}, {}: {}; run {} {}, task {} of {}, failures {}",
         text(object, "/status/phase"),
         ready_reason(object),
         ready_message(object),
@@ -236,6 +236,7 @@ pub fn line(object: &Value) -> String {
         run("state"),
         run("tasksStarted"),
         run("tasksTotal"),
+        run("failures"),
     )
 }
 

@@ -6,12 +6,13 @@ use std::time::Duration;
 use hagane_api::bpa::provisioning::{Assignment, RejectedHost, RolePlan, UnmetDemand};
 use hagane_api::bpa::reasons::{
     ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
+    RunVerb,
 };
 use hagane_api::condition::ConditionStatus::{False, True, Unknown};
 
 use super::super::demands::{Wanted, roles};
 use super::super::facts::{Claim, Facts, Host, HostCheck, HostCheckResult, Login};
-use super::super::order::run_id;
+use super::super::order::{run_id, settings};
 use super::super::{Action, Decision, HostRef};
 use super::say::Say;
 use crate::decision::{Next, names};
@@ -25,11 +26,28 @@ const REJECTED_MAX: usize = 50;
 /// Declared and real amounts may differ by this much, in per cent.
 const TOLERANCE_PERCENT: u64 = 10;
 
+/// Hosts for what is asked for, then a run.
 pub(super) fn decide(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
+    match assign(facts, wanted, say) {
+        Ok((used, say)) => reach(facts, &used, say),
+        Err(decision) => *decision,
+    }
+}
+
+/// Hosts for what is asked for, where nothing is to be run for it.
+pub(super) fn keep(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
+    match assign(facts, wanted, say) {
+        Ok((_, say)) => say.with(Type::UpToDate, True, Reason::UpToDate, "").ready(),
+        Err(decision) => *decision,
+    }
+}
+
+/// Goes on with the names of the plan's hosts, once it is stored and they are claimed.
+fn assign<'a>(facts: &'a Facts, wanted: &Wanted, say: Say) -> Result<(BTreeSet<&'a str>, Say), Box<Decision>> {
     let kept = kept(facts, wanted);
     let plan = match facts.plan.as_ref().filter(|plan| is_complete(plan, &kept, wanted, facts.generation)) {
         Some(plan) => plan,
-        None => return plan_anew(facts, wanted, &kept, say),
+        None => return Err(Box::new(plan_anew(facts, wanted, &kept, say))),
     };
     let say = say.with(Type::HostsAssigned, True, Reason::HostsAssigned, count_of_nodes(plan.assignments.len()));
     let used: BTreeSet<&str> = plan.assignments.iter().map(|entry| entry.host.as_str()).collect();
@@ -41,9 +59,9 @@ pub(super) fn decide(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
         let mut actions = Vec::new();
         actions.extend((!spare.is_empty()).then_some(Action::ReleaseHosts(spare)));
         actions.extend((!unclaimed.is_empty()).then_some(Action::ClaimHosts(unclaimed)));
-        return say.does(Phase::Pending, Reason::ClaimingHosts, message, actions);
+        return Err(Box::new(say.does(Phase::Pending, Reason::ClaimingHosts, message, actions)));
     }
-    reach(facts, &used, say)
+    Ok((used, say))
 }
 
 /// Recorded assignments that stay: still asked for, on a host that exists and that nobody else took.
@@ -230,7 +248,13 @@ fn reach(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Decision {
         say.with(Type::FactsDiffer, True, Reason::FactsDiffer, names(&differences))
     };
     let id = run_id(&facts.uid, facts.generation, facts.retry.as_deref());
-    let intent = Action::RecordRunIntent { id: id.clone(), generation: facts.generation, retry: facts.retry.clone() };
+    let intent = Action::RecordRunIntent {
+        id: id.clone(),
+        generation: facts.generation,
+        retry: facts.retry.clone(),
+        verb: if say.stands() { RunVerb::AddWorkers } else { RunVerb::Install },
+        settings: facts.spec.as_ref().ok().map(settings),
+    };
     say.with(Type::Installed, False, Reason::Starting, "").does(
         Phase::Installing,
         Reason::Starting,

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use hagane_api::bpa::reasons::{
     ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
-    RunWord,
+    RunVerb, RunWord,
 };
 use hagane_api::condition::ConditionStatus::{False, True, Unknown};
 use hagane_api::field::FieldError;
 
-use super::super::demands::{Wanted, roles};
+use super::super::demands::Wanted;
 use super::super::facts::{
     Claim, Facts, KubeconfigFact, RunEnd, RunRecord, RunSeen, SecretFact, StartFact, StartFailure,
 };
@@ -53,14 +53,20 @@ pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, sa
         Stage::Ended(end) if end != RunEnd::Succeeded && asks_anew(facts, run) => {
             return Followed::NothingToFollow(say);
         }
-        Stage::Ended(RunEnd::Succeeded) if matches!(facts.secret, SecretFact::Absent) && asks_anew(facts, run) => {
-            // Its kubeconfig was never kept, and a person asks for another run.
-            if matches!(facts.kubeconfig, KubeconfigFact::Invalid(_)) {
-                return Followed::NothingToFollow(say);
-            }
-            succeeded(facts, run, wanted, say)
+        // Its kubeconfig was never kept, and a person asks for another run.
+        Stage::Ended(RunEnd::Succeeded)
+            if matches!((&facts.secret, &facts.kubeconfig), (SecretFact::Absent, KubeconfigFact::Invalid(_)))
+                && asks_anew(facts, run) =>
+        {
+            return Followed::NothingToFollow(say);
         }
-        Stage::Ended(RunEnd::Succeeded) => succeeded(facts, run, wanted, say),
+        Stage::Ended(RunEnd::Succeeded) => {
+            let say = say.with(Type::Installed, True, Reason::Installed, "");
+            match kubeconfig(facts, run, say) {
+                Ok(say) => return Followed::NothingToFollow(say),
+                Err(decision) => *decision,
+            }
+        }
         Stage::Intended => start(facts, run, say),
         Stage::Running(progress) => installing(say, progress),
         Stage::HeldElsewhere => held_elsewhere(run, say),
@@ -105,6 +111,18 @@ fn stage(facts: &Facts, run: &RunRecord) -> Stage {
         (RunSeen::Absent, None) if run.state == RunWord::Starting => Stage::Intended,
         (RunSeen::Absent, None) => Stage::Ended(RunEnd::Lost),
     }
+}
+
+/// Whether the recorded run ended well.
+pub(super) fn succeeded(facts: &Facts) -> bool {
+    facts.run.as_ref().is_some_and(|run| matches!(stage(facts, run), Stage::Ended(RunEnd::Succeeded)))
+}
+
+/// Whether the recorded run did not end well and may have changed hosts.
+pub(super) fn may_have_begun(facts: &Facts) -> bool {
+    let unharmed =
+        |stage| matches!(stage, Stage::Intended | Stage::Ended(RunEnd::Succeeded | RunEnd::NotStarted { .. }));
+    facts.run.as_ref().is_some_and(|run| !unharmed(stage(facts, run)))
 }
 
 /// Why nobody knows whether the recorded run lives.
@@ -176,7 +194,7 @@ fn start(facts: &Facts, run: &RunRecord, say: Say) -> Decision {
         Ok(say) => say,
         Err(decision) => return *decision,
     };
-    let order = facts.spec.as_ref().ok().and_then(|spec| order(facts, spec, &run.id));
+    let order = facts.spec.as_ref().ok().and_then(|spec| order(facts, spec, run));
     match order {
         Some(order) => {
             let message = format!("run {} starts on {} hosts", run.id, order.nodes.len());
@@ -218,23 +236,24 @@ fn failed(run: &RunRecord, end: &RunEnd, say: Say) -> Decision {
     say.with(Type::Installed, False, reason, message.clone()).failed(reason, message)
 }
 
-fn succeeded(facts: &Facts, run: &RunRecord, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Decision {
-    let say = up_to_date(facts, run, wanted, say.with(Type::Installed, True, Reason::Installed, ""));
+/// Goes on once the kubeconfig of a successful run is kept.
+fn kubeconfig(facts: &Facts, run: &RunRecord, say: Say) -> Result<Say, Box<Decision>> {
     let kept = match &facts.secret {
         SecretFact::Foreign(owner) => {
             let secret = hagane_api::keys::kubeconfig_secret_name(&facts.cluster);
             let message = format!("the Secret {secret} belongs to {owner}");
             let next = Next::After(RETRY, Wait::KubeconfigSecret);
-            return say.ends(Phase::Waiting, Reason::KubeconfigSecretTaken, message, next);
+            return Err(Box::new(say.ends(Phase::Waiting, Reason::KubeconfigSecretTaken, message, next)));
         }
-        SecretFact::Ours { run: of } => of.as_deref() == Some(run.id.as_str()),
+        // Further workers leave a cluster's kubeconfig as it is.
+        SecretFact::Ours { run: of } => run.verb == RunVerb::AddWorkers || of.as_deref() == Some(run.id.as_str()),
         SecretFact::Absent => false,
     };
     if kept {
-        return say.ready();
+        return Ok(say);
     }
     let id = run.id.clone();
-    match &facts.kubeconfig {
+    Err(Box::new(match &facts.kubeconfig {
         KubeconfigFact::NotFetched => {
             let fetch = vec![Action::FetchKubeconfig { run: id }];
             say.does(Phase::Installing, Reason::FetchingKubeconfig, "", fetch)
@@ -248,27 +267,5 @@ fn succeeded(facts: &Facts, run: &RunRecord, wanted: &Result<Wanted, Vec<FieldEr
             say.ends(Phase::Waiting, Reason::KubeconfigNotAnswering, why.clone(), next)
         }
         KubeconfigFact::Invalid(why) => say.failed(Reason::KubeconfigInvalid, why.clone()),
-    }
-}
-
-/// Whether the spec still asks for what was installed.
-fn up_to_date(facts: &Facts, run: &RunRecord, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Say {
-    if run.generation == facts.generation {
-        return say.with(Type::UpToDate, True, Reason::UpToDate, "");
-    }
-    let stored = facts.plan.iter().flat_map(|plan| &plan.assignments);
-    let mut installed: Vec<_> = stored.map(|entry| (entry.node.as_str(), roles(&entry.roles))).collect();
-    installed.sort();
-    let mut asked: Vec<_> = wanted
-        .iter()
-        .flat_map(|wanted| &wanted.demands)
-        .map(|demand| (demand.node.as_str(), demand.roles.clone()))
-        .collect();
-    asked.sort();
-    let nodes = if installed == asked { "the same nodes" } else { "other nodes" };
-    let message = format!(
-        "generation {} asks for {nodes}; generation {} is installed, and changing a finished cluster is not supported yet",
-        facts.generation, run.generation
-    );
-    say.with(Type::UpToDate, False, Reason::SpecChanged, message)
+    }))
 }

@@ -13,6 +13,8 @@ use crate::decision::{Next, draft, names, one_line};
 /// Collects conditions on the way to a decision.
 pub(super) struct Say {
     conditions: Vec<ConditionDraft>,
+    /// Whether a cluster stands, whatever is still to be done about it.
+    stands: bool,
 }
 
 impl Say {
@@ -21,17 +23,21 @@ impl Say {
         Decision { conditions: vec![paused], ..Decision::nothing() }
     }
 
-    pub(super) fn spec(wanted: &Result<Wanted, Vec<FieldError>>, plugins: &[String]) -> Self {
+    pub(super) fn spec(wanted: &Result<Wanted, Vec<FieldError>>, plugins: &[String], stands: bool) -> Self {
         let spec = match wanted {
             Ok(_) => condition(Type::SpecValid, ConditionStatus::True, Reason::Valid, ""),
             Err(errors) => condition(Type::SpecValid, ConditionStatus::False, Reason::InvalidSpec, one_line(errors)),
         };
         let paused = condition(Type::Paused, ConditionStatus::False, Reason::NotPaused, "");
-        Self { conditions: vec![spec, ignored(plugins), paused] }
+        Self { conditions: vec![spec, ignored(plugins), paused], stands }
     }
 
     pub(super) fn deleting() -> Self {
-        Self { conditions: Vec::new() }
+        Self { conditions: Vec::new(), stands: false }
+    }
+
+    pub(super) fn stands(&self) -> bool {
+        self.stands
     }
 
     pub(super) fn with(
@@ -41,11 +47,14 @@ impl Say {
         reason: Reason,
         message: impl Into<String>,
     ) -> Self {
-        self.conditions.push(condition(r#type, status, reason, message));
+        // What stands stays installed while more is installed.
+        if !(self.stands && matches!(r#type, Type::Installed) && status != ConditionStatus::True) {
+            self.conditions.push(condition(r#type, status, reason, message));
+        }
         self
     }
 
-    /// Not ready, for this reason.
+    /// Not ready, for this reason. A cluster that stands stays ready, and is not up to date.
     pub(super) fn ends(
         mut self,
         phase: Phase,
@@ -53,8 +62,18 @@ impl Say {
         message: impl Into<String>,
         next: Next<Wait>,
     ) -> Decision {
-        self.conditions.insert(0, condition(Type::Ready, ConditionStatus::False, reason, message));
-        Decision { actions: Vec::new(), conditions: self.conditions, phase: Some(phase), next }
+        if !self.stands {
+            self.conditions.insert(0, condition(Type::Ready, ConditionStatus::False, reason, message));
+            return Decision { actions: Vec::new(), conditions: self.conditions, phase: Some(phase), next };
+        }
+        let phase = if phase == Phase::Failed { phase } else { Phase::Updating };
+        let decision = self.with(Type::UpToDate, ConditionStatus::False, reason, message).ready();
+        Decision { phase: Some(phase), next, ..decision }
+    }
+
+    /// The cluster stands as it is, though something else is asked for.
+    pub(super) fn stays(self, reason: Reason, message: String) -> Decision {
+        self.with(Type::UpToDate, ConditionStatus::False, reason, message).ready()
     }
 
     /// A person must act.

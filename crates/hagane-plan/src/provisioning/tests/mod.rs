@@ -1,5 +1,6 @@
 //! Demands, the decision step by step, and a model world in which decisions are carried out.
 
+mod change;
 mod demands;
 mod model;
 mod steps;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hagane_api::bpa::reasons::{ProvisioningReason, ProvisioningWait, RunWord};
+use hagane_api::bpa::reasons::{ProvisioningReason, ProvisioningWait, RunVerb, RunWord};
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 use serde_json::json;
 
@@ -48,6 +48,8 @@ fn with_run(state: RunWord, seen: RunSeen) -> Facts {
         id: "u-1".to_owned(),
         generation: 1,
         retry: None,
+        verb: RunVerb::Install,
+        settings: None,
         holder: US.to_owned(),
         state,
         age: Duration::from_secs(5),
@@ -178,7 +180,7 @@ fn a_running_run_is_followed_whatever_the_spec_says_now() {
 }
 
 #[test]
-fn a_finished_cluster_says_that_a_new_spec_is_not_carried_out() {
+fn what_was_installed_by_an_earlier_version_counts_as_this_spec_only_in_its_generation() {
     let mut facts = with_run(RunWord::Succeeded, RunSeen::Absent);
     facts.secret = SecretFact::Ours { run: Some("u-1".to_owned()) };
     assert_eq!(condition(&decide(&facts), "UpToDate").0, "UpToDate");

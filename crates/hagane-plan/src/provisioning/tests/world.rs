@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::super::{
     Action, Claim, Decision, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd,
-    RunRecord, RunSeen, SecretFact, StartFact, decide,
+    RunRecord, RunSeen, SecretFact, StartFact, decide, installed,
 };
 use crate::decision::Next;
 use crate::roles::{HostFacts, Nic};
@@ -60,6 +60,7 @@ pub(super) fn facts() -> Facts {
         scans: None,
         checks: None,
         run: None,
+        installed: None,
         seen: RunSeen::Absent,
         start: StartFact::NotTried,
         kubeconfig: KubeconfigFact::NotFetched,
@@ -123,6 +124,9 @@ impl World {
             let decision = decide(&self.facts);
             self.note(&decision);
             let again = decision.actions.iter().any(Action::asks_again);
+            if left > 0 && !again {
+                self.facts.installed = installed(&self.facts);
+            }
             for action in &decision.actions {
                 if left == 0 {
                     return decision;
@@ -172,11 +176,13 @@ impl World {
                 };
                 facts.checks = Some(hosts.iter().filter_map(check).collect());
             }
-            Action::RecordRunIntent { id, generation, retry } => {
+            Action::RecordRunIntent { id, generation, retry, verb, settings } => {
                 facts.run = Some(RunRecord {
                     id: id.clone(),
                     generation: *generation,
                     retry: retry.clone(),
+                    verb: *verb,
+                    settings: settings.clone(),
                     holder: US.to_owned(),
                     state: RunWord::Starting,
                     age: Duration::ZERO,
@@ -237,7 +243,8 @@ fn short(action: &Action) -> String {
             let entry = |entry: &hagane_api::bpa::provisioning::Assignment| format!("{}={}", entry.node, entry.host);
             format!("RecordPlan[{}]", plan.assignments.iter().map(entry).collect::<Vec<_>>().join(" "))
         }
-        Action::StartInstall(order) => format!("StartInstall[{}]", order.run),
+        Action::StartInstall(order) if order.joining.is_empty() => format!("StartInstall[{}]", order.run),
+        Action::StartInstall(order) => format!("StartInstall[{} {}]", order.run, order.joining.join(" ")),
         Action::RecordRunIntent { id, .. } => format!("RecordRunIntent[{id}]"),
         Action::ClaimHosts(hosts)
         | Action::PinHostKeys(hosts)

@@ -3,7 +3,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use hagane_ports::{Inventory, InventoryNode, NodeRole, SshAccess};
+use hagane_ports::{InstallVerb, Inventory, InventoryNode, NodeRole, SshAccess};
 
 use super::*;
 use crate::contract::cluster_installer::{self, Ending, World};
@@ -51,6 +51,7 @@ fn request(run_id: &str, owner_uid: &str) -> InstallRequest {
         run_id: run_id.to_owned(),
         owner_uid: owner_uid.to_owned(),
         cluster: "edge".to_owned(),
+        verb: InstallVerb::default(),
         inventory: Inventory { nodes: vec![node] },
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key: "a key".to_owned(), known_hosts: Vec::new() },
