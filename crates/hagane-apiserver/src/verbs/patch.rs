@@ -66,28 +66,24 @@ fn object(context: &Context) -> ApiResult<Value> {
     }
 }
 
+/// Names no object: kubectl prints the message only where the details have no kind.
+fn refused(why: &str) -> ApiError {
+    ApiError::unprocessable(format!("the server rejected our request due to an error in our request: {why}"))
+}
+
 impl Change {
     /// The object that comes out.
-    pub(super) fn apply(&self, context: &Context, before: &Value) -> ApiResult<Value> {
+    pub(super) fn apply(&self, before: &Value) -> ApiResult<Value> {
         let mut after = before.clone();
         match self {
-            Self::Json(patch) => patch.apply(&mut after).map_err(|why| self.refused(context, &why))?,
+            Self::Json(patch) => patch.apply(&mut after).map_err(|why| refused(&why))?,
             Self::Merge(patch) => merge::apply(&mut after, patch),
-            Self::Strategic(patch) => strategic::apply(&mut after, patch).map_err(|why| self.refused(context, &why))?,
+            Self::Strategic(patch) => strategic::apply(&mut after, patch).map_err(|why| refused(&why))?,
         }
         if !after.is_object() {
-            return Err(self.refused(context, "the result is no object"));
+            return Err(refused("the result is no object"));
         }
         Ok(after)
-    }
-
-    fn refused(&self, context: &Context, why: &str) -> ApiError {
-        let resource = context.resource();
-        ApiError::unprocessable(format!("the server rejected our request due to an error in our request: {why}")).about(
-            &resource.group,
-            &resource.plural,
-            context.name(),
-        )
     }
 
     /// Whether the patch says which version it is for.

@@ -148,7 +148,7 @@ pub(super) async fn patch_until_stored(context: &Context, change: &patch::Change
             return Err(context.not_found(name));
         };
         let before = crate::render::versioned(&context.endpoint, &entry)?;
-        let mut after = change.apply(context, &before)?;
+        let mut after = change.apply(&before)?;
         decode::accept(context, &mut after, Vec::new())?;
         check_place(context, &after)?;
         if meta(&after, "name") != name {

@@ -24,6 +24,24 @@ async fn each_kind_of_object_takes_its_kinds_of_patches() {
 }
 
 #[tokio::test]
+async fn a_patch_that_does_not_apply_says_why_in_a_form_that_kubectl_prints() {
+    let lab = Lab::new().await;
+    lab.create_host("h1").await;
+    for patch in [
+        r#"[{"op": "test", "path": "/spec/online", "value": "other"}]"#,
+        r#"[{"op": "remove", "path": "/spec/none"}]"#,
+        r#"[{"op": "replace", "path": "", "value": 5}]"#,
+    ] {
+        let answer = lab.send("PATCH", &format!("{HOSTS}/h1"), "application/json-patch+json", patch).await;
+        let message = answer.body["message"].as_str().expect("a message");
+        let said = message.strip_prefix("the server rejected our request due to an error in our request: ");
+        assert!(answer.code == 422 && said.is_some_and(|why| !why.is_empty()), "{patch}: {message}");
+        // kubectl prints nothing but the kind and name where it finds them.
+        assert_eq!(answer.body.pointer("/details/kind"), None, "{patch}");
+    }
+}
+
+#[tokio::test]
 async fn a_patch_is_checked_like_any_update() {
     let lab = Lab::new().await;
     lab.create_host("h1").await;
