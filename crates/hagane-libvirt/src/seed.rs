@@ -67,6 +67,19 @@ pub fn seed_image(files: &CloudInitFiles) -> Result<Vec<u8>, SeedError> {
     Ok(image)
 }
 
+/// The files with a `network-config`: where none is given, DHCP on the NIC with this MAC address, whatever the image would do by
+/// itself. A fixed address comes by DHCP too, from the network's reservation. Source of the form: cloud-init's network
+/// configuration, version 2.
+#[must_use]
+pub fn with_network_config(files: &CloudInitFiles, mac: &str) -> CloudInitFiles {
+    let by_dhcp = || {
+        let nic = format!("{{match: {{macaddress: \"{mac}\"}}, set-name: eth0, dhcp4: true}}");
+        format!("version: 2\nethernets:\n  eth0: {nic}\n").into_bytes()
+    };
+    let network_config = files.network_config.clone().unwrap_or_else(by_dhcp);
+    CloudInitFiles { network_config: Some(network_config), ..files.clone() }
+}
+
 /// The sector that says whose seed it is.
 #[must_use]
 pub fn trailer(uid: &str) -> Vec<u8> {
@@ -111,6 +124,17 @@ mod tests {
                 None
             }
         }
+    }
+
+    #[test]
+    fn configures_the_one_nic_where_nobody_else_does() {
+        let bare = CloudInitFiles { network_config: None, ..files() };
+        let text = with_network_config(&bare, "52:00:00:00:00:01").network_config.expect("there");
+        assert_eq!(
+            String::from_utf8(text).expect("text"),
+            "version: 2\nethernets:\n  eth0: {match: {macaddress: \"52:00:00:00:00:01\"}, set-name: eth0, dhcp4: true}\n"
+        );
+        assert_eq!(with_network_config(&files(), "52:00:00:00:00:01"), files());
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct CloudInitFiles {
     pub user_data: Vec<u8>,
     /// `meta-data`, with `instance-id` and `local-hostname`.
     pub meta_data: Vec<u8>,
-    /// `network-config`, where given.
+    /// `network-config`; where not given the actuator writes one for the NIC it makes.
     pub network_config: Option<Vec<u8>>,
 }
 

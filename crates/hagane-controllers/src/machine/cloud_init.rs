@@ -27,7 +27,7 @@ pub(super) struct CloudInit<'a> {
 }
 
 impl CloudInit<'_> {
-    /// Renders the files. There is no network-config: cloud-init then asks DHCP on the one NIC.
+    /// Renders the files. The network-config is the actuator's: it knows the NIC.
     pub(super) fn render(&self) -> CloudInitFiles {
         CloudInitFiles {
             user_data: self.user_data().into_bytes(),

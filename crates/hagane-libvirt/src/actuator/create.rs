@@ -12,7 +12,7 @@ use super::scope::{Found, OwnDomain, Scope};
 use super::volumes::SeedContent;
 use crate::names;
 use crate::rpc::{DomainRef, RpcError, VolumeRef, code, found};
-use crate::seed::{SeedError, USER_DATA_MAX, seed_image};
+use crate::seed::{SeedError, USER_DATA_MAX, seed_image, with_network_config};
 use crate::upload::{Base, BaseError};
 use crate::xml::domain::{DomainSpec, Owner, domain_xml};
 use crate::xml::host::HostProfile;
@@ -173,7 +173,7 @@ impl Scope<'_> {
 impl SeedContent {
     fn prepare(key: &MachineKey, seed: &Seed) -> Result<Self, ActuatorError> {
         match seed {
-            Seed::Files(files) => match seed_image(files) {
+            Seed::Files(files) => match seed_image(&with_network_config(files, &names::mac(&key.uid))) {
                 Ok(image) => Ok(Self::Bytes(image.into())),
                 Err(SeedError::TooLarge { size }) => Err(ActuatorError::Invalid {
                     field: "userDataURI",
