@@ -9,7 +9,7 @@ use hagane_api::bpa::provisioning::{ProvisioningSpec, ProvisioningStatus};
 use hagane_api::keys::PROVISIONING_CLUSTER_LABEL;
 use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus};
 use hagane_plan::host::{HostInput, host_facts, mark_duplicate_macs};
-use hagane_plan::provisioning::wanted;
+use hagane_plan::provisioning::{installable, wanted};
 use hagane_plan::roles::{Availability, HostFacts, NodeRole, Plan, Recorded, plan_roles};
 use kube::api::{DynamicObject, ListParams};
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ use crate::{CliError, connect, output};
 const NOT_MET: u8 = 2;
 
 pub(crate) async fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
-    let mut input = Input::default();
+    let mut input = Input { namespace: args.namespace.clone(), ..Input::default() };
     for path in &args.filenames {
         input.read_file(path)?;
     }
@@ -52,6 +52,8 @@ struct Input {
     /// In order of appearance: it stands for the order of creation. A host of the API does not replace one of a file.
     hosts: Vec<DynamicObject>,
     source: PathBuf,
+    /// Namespace of objects that name none.
+    namespace: String,
 }
 
 impl Input {
@@ -96,24 +98,40 @@ impl Input {
         let kind = object.types.as_ref().map_or("BareMetalHost", |types| types.kind.as_str()).to_owned();
         match kind.as_str() {
             "Provisioning" => self.provisionings.push((self.source.clone(), object)),
-            "BareMetalHost" if !self.hosts.iter().any(|host| host.metadata.name == object.metadata.name) => {
-                self.hosts.push(object);
+            "BareMetalHost" => {
+                let same = |host: &DynamicObject| {
+                    host.metadata.name == object.metadata.name && self.namespace_of(host) == self.namespace_of(&object)
+                };
+                if !self.hosts.iter().any(same) {
+                    self.hosts.push(object);
+                }
             }
             _ => {}
         }
     }
 }
 
-/// One plan for all Provisionings: each is planned after those before it, with the hosts that they left.
+impl Input {
+    fn namespace_of<'a>(&'a self, object: &'a DynamicObject) -> &'a str {
+        let named = object.metadata.namespace.as_deref().filter(|namespace| !namespace.is_empty());
+        named.unwrap_or(if self.namespace.is_empty() { "default" } else { &self.namespace })
+    }
+}
+
+/// One plan for all Provisionings: each is planned after those before it, with the hosts of its namespace that they left.
 fn plan(input: &Input) -> Result<Plan, CliError> {
     if input.provisionings.is_empty() {
         return Err(CliError::NotYet("no Provisioning in the input: give one by --filename".to_owned()));
     }
-    let mut hosts = facts(&input.hosts);
-    mark_duplicate_macs(&mut hosts);
+    let mut by_namespace: BTreeMap<&str, Vec<HostFacts>> = BTreeMap::new();
+    for object in &input.hosts {
+        by_namespace.entry(input.namespace_of(object)).or_default().push(facts(object));
+    }
+    by_namespace.values_mut().for_each(|hosts| mark_duplicate_macs(hosts));
     let mut whole = Plan::default();
     for (path, object) in &input.provisionings {
-        let part = plan_one(path, object, &hosts)?;
+        let hosts = by_namespace.entry(input.namespace_of(object)).or_default();
+        let part = plan_one(path, object, hosts)?;
         for assignment in &part.assignments {
             let taken = hosts.iter_mut().filter(|host| host.name == assignment.host);
             for host in taken {
@@ -162,24 +180,30 @@ fn role_of(word: &str) -> Option<NodeRole> {
     [NodeRole::Master, NodeRole::Worker].into_iter().find(|role| role.as_str() == word)
 }
 
-fn facts(objects: &[DynamicObject]) -> Vec<HostFacts> {
+/// What is known of a host. One that the API would refuse is not used, and says why.
+fn facts(object: &DynamicObject) -> HostFacts {
     let empty = BTreeMap::new();
-    let mut hosts = Vec::new();
-    for object in objects {
-        let part = |field: &str| object.data.get(field).filter(|value| !value.is_null()).cloned();
-        let spec =
-            part("spec").and_then(|spec| serde_json::from_value::<BareMetalHostSpec>(spec).ok()).unwrap_or_default();
-        let status = part("status").and_then(|status| serde_json::from_value::<BareMetalHostStatus>(status).ok());
-        hosts.push(host_facts(&HostInput {
-            name: object.metadata.name.as_deref().unwrap_or_default(),
-            labels: object.metadata.labels.as_ref().unwrap_or(&empty),
-            annotations: object.metadata.annotations.as_ref().unwrap_or(&empty),
-            deleting: object.metadata.deletion_timestamp.is_some(),
-            spec: &spec,
-            status: status.as_ref(),
-        }));
+    let part = |field: &str| object.data.get(field).filter(|value| !value.is_null()).cloned();
+    let spec = part("spec").and_then(|spec| serde_json::from_value::<BareMetalHostSpec>(spec).ok()).unwrap_or_default();
+    let status = part("status").and_then(|status| serde_json::from_value::<BareMetalHostStatus>(status).ok());
+    let facts = host_facts(&HostInput {
+        name: object.metadata.name.as_deref().unwrap_or_default(),
+        labels: object.metadata.labels.as_ref().unwrap_or(&empty),
+        annotations: object.metadata.annotations.as_ref().unwrap_or(&empty),
+        deleting: object.metadata.deletion_timestamp.is_some(),
+        spec: &spec,
+        status: status.as_ref(),
+    });
+    match refusal(object) {
+        Some(problem) => HostFacts { available: Availability::NotReady(problem), ..facts },
+        None => installable(facts),
     }
-    hosts
+}
+
+fn refusal(object: &DynamicObject) -> Option<String> {
+    let whole = serde_json::to_value(object).ok()?;
+    let mut errors = kinds_of(Subject::Host).into_iter().flat_map(|kind| (kind.validate)(&whole, None));
+    errors.next().map(|error| format!("it is not valid: {error}"))
 }
 
 fn table(plan: &Plan) -> Result<String, CliError> {
@@ -269,6 +293,35 @@ metadata: {name: other}
         let named = SITE.replace("{master: {cpu: 2, memory: 4Gi}, worker", "{masters: [{m1: {macs: x}}], worker");
         let error = planned(&named).expect_err("misspelt").to_string();
         assert!(error.contains("spec.masters[0].m1.macs: unknown field"), "{error}");
+    }
+
+    #[test]
+    fn uses_no_host_that_the_controller_would_not_use() {
+        for (from, to, told) in [
+            (r#", "ip": "192.0.2.1""#, "", "no address is known"),
+            ("spec: {online: true}\n---", "spec: {online: \"yes\"}\n---", "it is not valid: "),
+            ("  name: big\n", "  name: big\n  namespace: other\n", ""),
+        ] {
+            let site = SITE.replacen(from, to, 1);
+            assert_ne!(site, SITE, "{from}");
+            let plan = planned(&site).expect("it can be planned");
+            assert!(
+                !plan.is_complete() && plan.assignments.iter().all(|entry| entry.host != "big"),
+                "{told}: {plan:?}"
+            );
+            let reasons = plan.rejected.iter().filter(|host| host.host == "big").flat_map(|host| &host.reasons);
+            let reasons: Vec<_> = reasons.map(String::as_str).collect();
+            assert!(
+                told.is_empty() == reasons.is_empty() && reasons.iter().all(|reason| reason.contains(told)),
+                "{told}: {reasons:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn hosts_of_one_name_in_two_namespaces_are_two() {
+        let other = "---\napiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: small, namespace: a}\nspec: {online: true}\n";
+        assert!(planned(&format!("{other}---\n{SITE}")).expect("a good site").is_complete());
     }
 
     #[test]

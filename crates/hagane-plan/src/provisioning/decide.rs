@@ -7,6 +7,7 @@ mod run;
 mod say;
 
 pub use change::installed;
+pub use place::installable;
 
 use hagane_api::bpa::reasons::{ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait};
 use hagane_api::field::FieldError;

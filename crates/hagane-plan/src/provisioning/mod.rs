@@ -20,7 +20,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{decide, installed};
+pub use decide::{decide, installable, installed};
 pub use demands::{Wanted, wanted};
 pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,

@@ -139,13 +139,19 @@ fn usable(host: &Host) -> HostFacts {
     let facts = host.facts.clone();
     let available = match (&host.claim, &facts.available) {
         (Claim::Other(who), _) => Availability::ClaimedBy(who.clone()),
-        (_, Availability::ClaimedBy(_) | Availability::Free) if facts.address(None).is_none() => {
-            Availability::NotReady("no address is known".to_owned())
-        }
         (_, Availability::ClaimedBy(_)) => Availability::Free,
         (_, other) => other.clone(),
     };
-    HostFacts { available, ..facts }
+    installable(HostFacts { available, ..facts })
+}
+
+/// A free host without an address is not ready.
+#[must_use]
+pub fn installable(host: HostFacts) -> HostFacts {
+    if host.available != Availability::Free || host.address(None).is_some() {
+        return host;
+    }
+    HostFacts { available: Availability::NotReady("no address is known".to_owned()), ..host }
 }
 
 /// The plan in its stored form. While demands are unmet only what was recorded before stays recorded.
