@@ -44,7 +44,7 @@ pub async fn up(mut args: UpArgs) -> Result<()> {
     let tls = certificates.server_config()?;
     let (api, stop) = (server.clone(), shutdown.clone());
     tasks.spawn(async move { api.serve(listener, tls, stop).await });
-    info!(url, kubeconfig = %kubeconfig.display(), "ready");
+    info!(target: logging::READY, url, kubeconfig = %kubeconfig.display(), "ready");
 
     let client = Client::new(server.client(Identity::internal("controllers")), "default");
     let started = start_work(&mut tasks, client, &args.data_dir, &args.operator, selection, &shutdown).await;
@@ -68,7 +68,7 @@ pub async fn controllers(mut args: ControllersArgs) -> Result<()> {
     let client = client(&args.kubeconfig).await?;
     let mut tasks = JoinSet::new();
     start_work(&mut tasks, client, &args.data_dir, &args.operator, selection, &shutdown).await?;
-    info!("ready");
+    info!(target: logging::READY, "ready");
     join(tasks, &shutdown).await;
     Ok(())
 }
