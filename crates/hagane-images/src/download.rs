@@ -6,7 +6,7 @@ use hagane_ports::ImageFailure;
 use jiff::Timestamp;
 use reqwest::header::{CONTENT_ENCODING, CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, LAST_MODIFIED, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use url::Url;
 
 use crate::cache::Temporary;
@@ -17,6 +17,10 @@ use crate::index::Validators;
 use crate::progress::ProgressCell;
 use crate::sink::{DigestWriter, Sink, Written};
 use crate::uri::shown_url;
+
+/// Fewest bytes in a second, over the time after which a silent server has stalled: the largest images take the whole
+/// time limit at many times this rate, and a trickle would keep others waiting for as long.
+const RATE_MIN: u64 = 1024;
 
 /// How a download ended.
 pub(crate) enum Outcome {
@@ -79,10 +83,20 @@ impl Fetcher {
         announced: Option<u64>,
     ) -> Result<(), Fault> {
         let mut size = 0_u64;
+        let (window, stalled) = (self.options.stall_timeout, self.options.stall_timeout.as_secs());
+        let (mut since, mut before) = (Instant::now(), 0);
         loop {
-            let piece = timeout(self.options.stall_timeout, response.chunk()).await.map_err(|_| {
-                Fault::fetch(format!("stalled after {size} bytes for {} s", self.options.stall_timeout.as_secs()))
-            })?;
+            let piece = timeout(window, response.chunk()).await;
+            let piece = piece.map_err(|_| Fault::fetch(format!("stalled after {size} bytes for {stalled} s")))?;
+            if since.elapsed() >= window {
+                if size - before < stalled.max(1) * RATE_MIN {
+                    let came = size - before;
+                    return Err(Fault::fetch(format!(
+                        "stalled after {size} bytes: only {came} of them in {stalled} s"
+                    )));
+                }
+                (since, before) = (Instant::now(), size);
+            }
             let piece = match (piece, announced) {
                 (Ok(Some(piece)), _) => piece,
                 (Ok(None), _) => return Ok(()),

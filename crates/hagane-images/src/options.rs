@@ -22,10 +22,12 @@ pub struct ImageOptions {
     pub extra_ca: Option<PathBuf>,
     /// Most time for a connection to be made.
     pub connect_timeout: Duration,
-    /// Most time between two pieces of an answer.
+    /// Most time between two pieces of an answer; what comes in it must be more than a trickle.
     pub stall_timeout: Duration,
     /// Most time for a whole fetch.
     pub fetch_timeout: Duration,
+    /// A fetch nobody asked about for so long is given up: whoever wanted it is gone. Who waits asks far more often.
+    pub abandon_after: Duration,
     /// So long an image known by URI alone is used without asking the server whether it has changed.
     pub revalidate_after: Duration,
     /// Most fetches at the same time; others wait.
@@ -46,6 +48,7 @@ impl ImageOptions {
             connect_timeout: Duration::from_secs(20),
             stall_timeout: Duration::from_secs(60),
             fetch_timeout: Duration::from_secs(6 * 3600),
+            abandon_after: Duration::from_secs(600),
             revalidate_after: Duration::from_secs(600),
             parallel_fetches: 4,
         }

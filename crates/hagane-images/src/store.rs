@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hagane_ports::{Clock, ImageRequest, ImageSource, ImageState};
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 use crate::fault::Fault;
 use crate::fetch::{Fetcher, Known, check_checksum};
@@ -28,7 +29,7 @@ pub struct ImageStore {
 
 /// A request that is not simply answered from the cache.
 enum Slot {
-    Running { progress: Arc<ProgressCell>, failures: u32 },
+    Running { progress: Arc<ProgressCell>, failures: u32, asked: Instant },
     Failed { fault: Fault, failures: u32, at: Timestamp, wait: Option<Duration> },
 }
 
@@ -45,8 +46,11 @@ impl ImageStore {
 
     /// The answer for a request that runs or whose failure is not over; nothing where more must be looked at.
     fn pending(&self, request: &ImageRequest) -> Option<ImageState> {
-        match self.lock().get(request)? {
-            Slot::Running { progress, .. } => Some(ImageState::Fetching(progress.read())),
+        match self.lock().get_mut(request)? {
+            Slot::Running { progress, asked, .. } => {
+                *asked = Instant::now();
+                Some(ImageState::Fetching(progress.read()))
+            }
             Slot::Failed { fault, at, wait, .. } => {
                 let left = match wait {
                     None => None,
@@ -99,7 +103,8 @@ impl ImageStore {
             };
             let waiting = format!("about to fetch {}", shown(&request.uri));
             let progress = Arc::new(ProgressCell::new(waiting));
-            slots.insert(request.clone(), Slot::Running { progress: Arc::clone(&progress), failures });
+            let running = Slot::Running { progress: Arc::clone(&progress), failures, asked: Instant::now() };
+            slots.insert(request.clone(), running);
             progress
         };
         let state = ImageState::Fetching(progress.read());
@@ -107,8 +112,17 @@ impl ImageStore {
         tokio::spawn(async move {
             let (fetcher, wanted) = (Arc::clone(&store.fetcher), request.clone());
             // A task of its own: should it panic, the request must not stay "running" for ever.
-            let fetch = tokio::spawn(async move { fetcher.run(&wanted, &source, &progress).await });
-            match fetch.await {
+            let mut fetch = tokio::spawn(async move { fetcher.run(&wanted, &source, &progress).await });
+            let ended = tokio::select! {
+                ended = &mut fetch => ended,
+                () = store.abandoned(&request) => {
+                    tracing::info!(uri = shown(&request.uri), "nobody asks for the image any more");
+                    fetch.abort();
+                    store.lock().remove(&request);
+                    return;
+                }
+            };
+            match ended {
                 Ok(Ok(())) => {
                     store.lock().remove(&request);
                 }
@@ -121,6 +135,21 @@ impl ImageStore {
             }
         });
         state
+    }
+
+    /// Waits until nobody has asked about a running fetch for long.
+    async fn abandoned(&self, request: &ImageRequest) {
+        let limit = self.fetcher.options.abandon_after;
+        loop {
+            let asked = match self.lock().get(request) {
+                Some(Slot::Running { asked, .. }) => *asked,
+                _ => Instant::now(),
+            };
+            if asked.elapsed() >= limit {
+                return;
+            }
+            tokio::time::sleep_until(asked + limit).await;
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<ImageRequest, Slot>> {

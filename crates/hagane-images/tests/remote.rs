@@ -152,16 +152,50 @@ async fn silence_is_noticed_before_and_within_the_body() {
     assert!(site.files().is_empty());
 }
 
+fn drip(_: &Asked) -> Vec<Step> {
+    let mut steps = answer_without_length("200 OK", &["Content-Length: 100000"], b"");
+    for _ in 0..1000 {
+        steps.extend([Step::Send(vec![0]), Step::Pause(Duration::from_millis(50))]);
+    }
+    steps
+}
+
+#[tokio::test]
+async fn a_trickle_is_as_good_as_silence() {
+    let (server, site) = (TestServer::start(drip).await, Site::new());
+    let mut options = site.options();
+    options.stall_timeout = Duration::from_millis(300);
+    let (failure, message, retry_after) = failed(&site.open(options).await, &root_disk(&server.url("/x"))).await;
+    assert_eq!(failure, ImageFailure::FetchFailed);
+    assert!(message.contains("stalled after") && message.contains("only"), "{message}");
+    assert!(retry_after.is_some() && site.files().is_empty());
+}
+
+#[tokio::test]
+async fn a_fetch_that_nobody_asks_about_any_more_is_given_up() {
+    let (server, site) = (TestServer::start(drip).await, Site::new());
+    let mut options = site.options();
+    options.abandon_after = Duration::from_secs(1);
+    let store = site.open(options).await;
+    assert!(matches!(store.ensure(&root_disk(&server.url("/x"))).await, ImageState::Fetching(_)));
+    let until = async |there: bool| {
+        while site.files().is_empty() == there {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    until(true).await;
+    // Asked again in time it goes on, longer than it would otherwise.
+    for _ in 0..8 {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert!(matches!(store.ensure(&root_disk(&server.url("/x"))).await, ImageState::Fetching(_)));
+    }
+    assert_eq!(server.asked().len(), 1);
+    tokio::time::timeout(Duration::from_secs(20), until(false)).await.expect("its file goes with it");
+}
+
 #[tokio::test]
 async fn a_fetch_that_drips_for_ever_ends() {
-    let server = TestServer::start(|_| {
-        let mut steps = answer_without_length("200 OK", &["Content-Length: 100000"], b"");
-        for _ in 0..1000 {
-            steps.extend([Step::Send(vec![0]), Step::Pause(Duration::from_millis(50))]);
-        }
-        steps
-    })
-    .await;
+    let server = TestServer::start(drip).await;
     let site = Site::new();
     let mut options = site.options();
     options.fetch_timeout = Duration::from_millis(500);
