@@ -1,6 +1,7 @@
 //! The hosts of a Provisioning: facts, claims, host keys, and what they say of themselves.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus, GROUP};
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 use hagane_plan::host::{HostInput, consumer_name, host_facts, mark_duplicate_macs};
 use hagane_plan::provisioning::{Claim, Host, HostCheck, HostCheckResult, HostRef};
+use hagane_plan::roles::HostFacts;
 use hagane_ports::{HostKey, RemoteCommand, RemoteShell, ShellError, ShellTarget};
 use kube::api::{DynamicObject, ListParams, Patch, PatchParams};
 use kube::{Client, ResourceExt as _};
@@ -44,8 +46,9 @@ fn resource() -> Option<Resource> {
     Resource::of(GROUP, "baremetalhosts")
 }
 
-/// What the planner needs of them. A host that cannot be read is left out: it can never be chosen.
-pub(super) fn facts(objects: &[Arc<DynamicObject>], uid: &str) -> Vec<Host> {
+/// What the planner needs of them. A host that cannot be read is left out: it can never be chosen. `held` are addresses
+/// of machines that others work on without a claim.
+pub(super) fn facts(objects: &[Arc<DynamicObject>], uid: &str, held: &BTreeMap<IpAddr, String>) -> Vec<Host> {
     let empty = BTreeMap::new();
     let mut known = Vec::new();
     let mut rest = Vec::new();
@@ -73,7 +76,15 @@ pub(super) fn facts(objects: &[Arc<DynamicObject>], uid: &str) -> Vec<Host> {
     }
     mark_duplicate_macs(&mut known);
     let pairs = known.into_iter().zip(rest);
-    pairs.map(|(facts, (uid, claim, pinned))| Host { facts, uid, claim, pinned }).collect()
+    let host = |(facts, (uid, claim, pinned)): (HostFacts, (String, Claim, bool))| {
+        let holder = facts.nics.iter().flatten().filter_map(|nic| nic.address).find_map(|address| held.get(&address));
+        let claim = match (claim, holder) {
+            (Claim::None, Some(holder)) => Claim::Other(holder.clone()),
+            (claim, _) => claim,
+        };
+        Host { facts, uid, claim, pinned }
+    };
+    pairs.map(host).collect()
 }
 
 /// SSH host keys that were pinned on a host object.

@@ -1,9 +1,11 @@
 //! What is known of a Provisioning: reads only.
 
+use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{Installer, ProvisioningSpec, RunStatus};
+use hagane_api::bpa::provisioning::{Assignment, Installer, ProvisioningSpec, RunStatus};
 use hagane_api::bpa::reasons::RunWord;
 use hagane_api::keys::{PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
 use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact, time_limit};
@@ -57,7 +59,7 @@ pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Obse
         name_owner: name_owner(seen, &cluster, &pass.caches),
         cluster,
         spec: Ok(seen.spec.clone()),
-        hosts: hosts::facts(&objects, seen.uid()),
+        hosts: hosts::facts(&objects, seen.uid(), &held_without_claim(seen, &objects, &pass.caches)),
         plan: seen.status.plan.clone(),
         login,
         installer_missing: installer_missing(seen, &pass.context),
@@ -145,6 +147,30 @@ fn name_owner(seen: &SeenProvisioning, cluster: &str, caches: &Caches) -> NameOw
         let namespace = other.namespace().unwrap_or_default();
         NameOwner::Taken(format!("Provisioning {namespace}/{}", other.name_any()))
     })
+}
+
+/// Addresses of machines that other Provisionings of the namespace have begun a run on and whose host objects are gone: a
+/// claim goes with its object, and a new object for the same machine must not make it free.
+fn held_without_claim(
+    seen: &SeenProvisioning,
+    hosts: &[Arc<DynamicObject>],
+    caches: &Caches,
+) -> BTreeMap<IpAddr, String> {
+    let mut held = BTreeMap::new();
+    let Some(resource) = watch::provisionings() else { return held };
+    let part = |object: &DynamicObject, path: &str| object.data.pointer(path).filter(|part| !part.is_null()).cloned();
+    for other in caches.list(resource, &seen.key.namespace) {
+        let begun = part(&other, "/status/run").is_some() && other.uid().as_deref() != Some(seen.uid());
+        let Some(plan) = part(&other, "/status/plan/assignments").filter(|_| begun) else { continue };
+        for assignment in serde_json::from_value::<Vec<Assignment>>(plan).unwrap_or_default() {
+            let stands = hosts.iter().any(|host| host.uid().as_deref() == Some(&assignment.host_uid));
+            if let (false, Ok(address)) = (stands, assignment.address.parse()) {
+                let owner = format!("Provisioning {}/{}", seen.key.namespace, other.name_any());
+                held.insert(address, format!("{owner}, through a host object that is gone"));
+            }
+        }
+    }
+    held
 }
 
 fn record_of(run: &RunStatus, spec: &ProvisioningSpec, now: Timestamp) -> RunRecord {

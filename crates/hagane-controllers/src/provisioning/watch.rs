@@ -36,15 +36,19 @@ fn of_secret(change: &Change<'_>, caches: &Caches) -> Vec<ObjectKey> {
     })
 }
 
-/// Provisionings of the same cluster name in any namespace, when one comes, goes, or changes its name.
+/// Provisionings of the same cluster name in any namespace, when one comes, goes, or changes its name; and when one is gone
+/// all of its namespace, since it may have held a machine whose host object is gone.
 fn of_namesake(change: &Change<'_>, caches: &Caches) -> Vec<ObjectKey> {
     let names = [change.old.map(cluster_name), change.new.map(cluster_name)];
     let leaving = change.new.is_none_or(|object| object.metadata.deletion_timestamp.is_some());
     if names[0] == names[1] && !leaving {
         return Vec::new();
     }
+    let freed = |object: &DynamicObject| {
+        change.new.is_none() && object.namespace().as_deref() == Some(change.key.namespace.as_str())
+    };
     keys(caches, |object| {
-        names.contains(&Some(cluster_name(object)))
+        (freed(object) || names.contains(&Some(cluster_name(object))))
             && (object.name_any() != change.key.name || object.namespace().as_deref() != Some(&change.key.namespace))
     })
 }

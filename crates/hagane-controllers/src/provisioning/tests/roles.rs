@@ -176,6 +176,24 @@ async fn a_recorded_run_does_not_start_on_a_host_that_was_taken_meanwhile() {
 }
 
 #[tokio::test]
+async fn a_new_object_for_a_machine_in_use_does_not_make_it_free() {
+    let site = Site::running(&[(1, 4, 8)]).await;
+    site.provision("edge", one_master(2, "4Gi")).await;
+    site.until("edge", "Installing").await;
+    site.world.delete(hosts(), "host-1").await;
+    site.world.gone(hosts(), "host-1").await;
+    site.host(1, 4, 8).await;
+    let other = site.provision("other", one_master(2, "4Gi")).await;
+    let waiting = site.until("other", "NoSuitableHosts").await;
+    let said = waiting["status"].to_string();
+    assert!(said.contains("claimed by Provisioning default/edge, through a host object that is gone"), "{said}");
+    assert_eq!(site.installer.begun().len(), 1);
+    site.world.delete(provisionings(), "edge").await;
+    site.until("other", "Installing").await;
+    assert_eq!(site.claimed(&other).await, ["host-1"]);
+}
+
+#[tokio::test]
 async fn a_host_is_found_by_any_of_its_nics_and_an_empty_one_matches_nothing() {
     let mut site = Site::quiet().await;
     let details = json!({"ramMebibytes": 8192, "cpu": {"count": 4}, "nics": [
