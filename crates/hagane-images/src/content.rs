@@ -72,7 +72,14 @@ pub(crate) fn inspect(file: &File, purpose: ImagePurpose) -> io::Result<Result<C
         }
     }
     head.truncate(filled);
-    Ok(judge(&head, size, purpose))
+    let content = match judge(&head, size, purpose) {
+        Ok(content) => content,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    if purpose == ImagePurpose::Seed && seed::is_iso(&head) {
+        return Ok(seed::contents::check(file)?.map(|()| content));
+    }
+    Ok(Ok(content))
 }
 
 fn judge(head: &[u8], size: u64, purpose: ImagePurpose) -> Result<Content, String> {

@@ -1,4 +1,8 @@
-//! Whether a file is a NoCloud seed that cloud-init will not overlook: ISO 9660 or FAT, labelled `cidata`.
+//! Whether a file is a NoCloud seed that cloud-init will not overlook: ISO 9660 or FAT, labelled `cidata`, and in an
+//! ISO 9660 the files that must be there.
+
+pub(crate) mod contents;
+mod user_data;
 
 /// Bytes that [`check`] needs from the beginning of the file.
 pub(crate) const HEAD_LENGTH: usize = 34 * 1024;
@@ -7,9 +11,14 @@ pub(crate) const HEAD_LENGTH: usize = 34 * 1024;
 const ISO_DESCRIPTOR: usize = 32 * 1024;
 const ISO_BLOCK: u64 = 2048;
 
+/// Whether it says of itself to be ISO 9660.
+pub(crate) fn is_iso(head: &[u8]) -> bool {
+    head.get(ISO_DESCRIPTOR + 1..ISO_DESCRIPTOR + 6) == Some(b"CD001")
+}
+
 /// Says why the file is no usable seed.
 pub(crate) fn check(head: &[u8], file_size: u64) -> Result<(), String> {
-    let (kind, label, expected_size) = if head.get(ISO_DESCRIPTOR + 1..ISO_DESCRIPTOR + 6) == Some(b"CD001") {
+    let (kind, label, expected_size) = if is_iso(head) {
         ("ISO 9660", text(head, ISO_DESCRIPTOR + 40, 32), u64::from(u32_at(head, ISO_DESCRIPTOR + 80)) * ISO_BLOCK)
     } else if let Some((label_offset, size)) = fat(head) {
         ("FAT", text(head, label_offset, 11), size)

@@ -131,11 +131,24 @@ fn expect_named_seed(site: &Site<'_>, server: &ImageServer) -> Result<()> {
         network_config: None,
     };
     server.offer("seed", &seed_image(&files).context("make a seed")?)?;
+    let headless = CloudInitFiles { user_data: b"users: [hunter2]\n".to_vec(), ..files };
+    server.offer("headless", &seed_image(&headless).context("make a seed")?)?;
     let tiny = site.tiny()?;
     let with_seed = |name, path| machine(name, &tiny, json!({"userDataURI": server.url(path)}));
-    site.apply(&[with_seed("seeded", "seed.iso"), with_seed("seedless", "missing")])?;
-    let told = site.wait_reason(&["seedless"], "SeedFailed")?.remove(0);
-    ensure!(told.message("Ready").contains(&server.url("missing")), "{}", told.line());
+    site.apply(&[
+        with_seed("seeded", "seed.iso"),
+        with_seed("seedless", "missing"),
+        with_seed("wordy", "words"),
+        with_seed("headless", "headless.iso"),
+    ])?;
+    let bad =
+        [("seedless", "missing", "404"), ("wordy", "words", "text"), ("headless", "headless.iso", "#cloud-config")];
+    for (name, path, word) in bad {
+        let told = site.wait_reason(&[name], "SeedFailed")?.remove(0);
+        let message = told.message("Ready");
+        ensure!(message.contains(&server.url(path)) && message.contains(word), "{}", told.line());
+        ensure!(!message.contains("hunter2"), "user-data is shown: {message}");
+    }
     let seeded = site.wait_ready(&["seeded"])?.remove(0);
     site.expect_one_of_each(&seeded)?;
     let line = "hostname; cat /mnt/meta-data; while [ ! -s /run/told ]; do sleep 1; done; cat /run/told";
@@ -143,7 +156,7 @@ fn expect_named_seed(site: &Site<'_>, server: &ImageServer) -> Result<()> {
     for word in ["named-by-seed", "instance-id: named-seed-1", "by-user-data"] {
         ensure!(seen.contains(word), "{word:?} is not in {seen:?}");
     }
-    site.remove(&["seeded", "seedless"])
+    site.remove(&["seeded", "seedless", "wordy", "headless"])
 }
 
 fn expect_sizes(site: &Site<'_>, server: &ImageServer) -> Result<()> {
