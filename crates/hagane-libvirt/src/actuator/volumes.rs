@@ -2,9 +2,10 @@
 //!
 //! libvirt keeps no notes beside a volume, so that a volume is ours is read from what it holds, not from its name
 //! alone. A **root volume** is ours where it is a qcow2 over one of our base volumes. A **seed** is ours where its last
-//! sector is our trailer, which is written before anything else. A small volume that holds nothing but zeros was cut
-//! off between "made" and "written" and counts as ours too: there is nothing in it to lose. Everything else of such a
-//! name is somebody else's: it is never booted from, written to or removed.
+//! sector is our trailer, which is written before anything else; one too large to be read through is made small, marked
+//! at its first sector, and only then given its size. A small volume that holds nothing but zeros was cut off between
+//! "made" and "written" and counts as ours too: there is nothing in it to lose. Everything else of such a name is
+//! somebody else's: it is never booted from, written to or removed.
 
 use bytes::Bytes;
 use hagane_api::quantity::ByteSize;
@@ -137,14 +138,22 @@ impl Scope<'_> {
             connection.delete_volume(&existing).await.map_err(&failed)?;
         }
         let trailer_offset = content.trailer_offset();
-        let spec =
-            VolumeSpec { name: &name, capacity: trailer_offset + SECTOR, format: "raw", backing: None, mode: PRIVATE };
+        let whole = trailer_offset + SECTOR;
+        // A large volume that is empty could be anybody's: it begins small, and grows once it bears the mark.
+        let begins_small = whole > BLANK_MAX && !self.session.keeps_no_content();
+        let capacity = if begins_small { SECTOR } else { whole };
+        let spec = VolumeSpec { name: &name, capacity, format: "raw", backing: None, mode: PRIVATE };
         let volume = connection.create_volume(pool, &volume_xml(&spec)).await.map_err(&failed)?;
         if self.session.keeps_no_content() {
             return Ok(volume);
         }
         // First of all the mark: whatever is cut off from here on is known to be ours.
-        connection.write_volume(&volume, trailer_offset, trailer(&key.uid).into()).await.map_err(&failed)?;
+        let mark = Bytes::from(trailer(&key.uid));
+        if begins_small {
+            connection.write_volume(&volume, 0, mark.clone()).await.map_err(&failed)?;
+            connection.resize_volume(&volume, whole).await.map_err(&failed)?;
+        }
+        connection.write_volume(&volume, trailer_offset, mark).await.map_err(&failed)?;
         match content {
             SeedContent::Bytes(bytes) => connection.write_volume(&volume, 0, bytes.clone()).await.map_err(&failed)?,
             SeedContent::File { path, size } => {
@@ -195,9 +204,12 @@ impl Scope<'_> {
         // The size in the file, not the one a header claims.
         let VolumeInfo { capacity, .. } = connection.volume_info(volume).await.map_err(&failed)?;
         if !is_root && capacity >= SECTOR {
-            let last = connection.read_volume(volume, capacity - SECTOR, SECTOR as u32).await.map_err(&failed)?;
-            if is_trailer(&last, &key.uid) {
-                return Ok(true);
+            // The first sector bears it only while a large seed grows to its size.
+            for offset in [capacity - SECTOR, 0] {
+                let sector = connection.read_volume(volume, offset, SECTOR as u32).await.map_err(&failed)?;
+                if is_trailer(&sector, &key.uid) {
+                    return Ok(true);
+                }
             }
         }
         if facts.format == "qcow2" || capacity > BLANK_MAX {

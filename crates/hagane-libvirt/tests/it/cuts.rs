@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use hagane_libvirt::LibvirtActuator;
-use hagane_ports::{Actuator, CreateMachine, Presence};
+use hagane_ports::{Actuator, CreateMachine, DiskFormat, Presence, Seed};
 use hagane_testkit::contract::actuator::{World, create, delete, request};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
@@ -15,7 +15,7 @@ use tokio_util::task::AbortOnDropHandle;
 use crate::contract::memory_world;
 use crate::daemon::Daemon;
 use crate::real::real_world;
-use crate::world::VirshWorld;
+use crate::world::{VirshWorld, image_of};
 
 /// Passes frames on until its budget is used up, then closes every connection. The last call reaches libvirtd; its
 /// answer does not come back.
@@ -136,4 +136,37 @@ async fn nothing_leaks_wherever_the_program_dies_for_real() {
     for name in partial.iter().filter(|name| !name.ends_with(".ok")) {
         assert!(partial.contains(&hagane_libvirt::names::marker(name)), "cut-off upload {name} stays: {partial:?}");
     }
+}
+
+/// A seed that the user named, too large to be read through, is made in more steps than a small one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_seed_leaks_nowhere() {
+    let Some(world) = real_world("a_large_seed_leaks_nowhere") else { return };
+    let whole = world.actuator().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let bytes = vec![7; (9 << 20) + 100];
+    let mut wanted = request(&world, "large-seed");
+    wanted.seed = Seed::Image(image_of(directory.path(), "seed.iso", &bytes, DiskFormat::Raw, bytes.len() as u64));
+    let before = world.resources().await;
+
+    create(&*whole, &wanted).await.expect("a machine can be made");
+    let copy = directory.path().join("copy");
+    let volume = hagane_libvirt::names::seed_volume(&wanted.key.uid);
+    world.virsh(&["vol-download", "--pool", &world.pool, &volume, &copy.display().to_string()]);
+    let stored = std::fs::read(&copy).expect("the copy");
+    assert!(stored.starts_with(&bytes), "the volume holds the seed byte for byte");
+    delete(&*whole, &wanted.key).await;
+
+    for calls in 1..200 {
+        let scissors = Scissors::new(&socket_of(&world), calls);
+        let cut = create(&cut_actuator(&world, &scissors), &wanted).await;
+        let done = cut.is_ok() && !scissors.are_closed();
+        delete(&*whole, &wanted.key).await;
+        assert_eq!(world.resources().await, before, "nothing is left after {calls} calls");
+        if done {
+            assert!(calls > 15, "a create of {calls} calls was never cut");
+            return;
+        }
+    }
+    unreachable!("create never got through")
 }
