@@ -86,10 +86,12 @@ fn expect_one_holder(site: &mut Site<'_>) -> Result<()> {
     let holders = site.holdings()?.domains.iter().filter(|name| name.starts_with("second-")).count();
     ensure!(holders == 0, "a second domain was made");
     // Outside the network: no waiting helps.
-    site.apply(&[machine("astray", &tiny, json!({"networkAddress": "203.0.113.9"}))])?;
-    let astray = site.wait_reason(&["astray"], "InvalidSpec")?.remove(0);
-    ensure!(astray.message("Ready").contains("203.0.113.9"), "{}", astray.line());
-    site.remove(&["first", "astray"])?;
+    for (name, address) in [("astray", "203.0.113.9"), ("astray-6", "2001:db8::12")] {
+        site.apply(&[machine(name, &tiny, json!({"networkAddress": address}))])?;
+        let astray = site.wait_reason(&[name], "InvalidSpec")?.remove(0);
+        ensure!(astray.message("Ready").contains(address), "{}", astray.line());
+    }
+    site.remove(&["first", "astray", "astray-6"])?;
     let holds = |machine: &super::objects::Machine| machine.address() == address;
     site.wait_machines("the second gets it", &["second"], super::site::BOOT, holds)?;
     site.remove(&["second"])

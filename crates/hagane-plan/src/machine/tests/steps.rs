@@ -73,6 +73,12 @@ fn names_the_fields_that_changed() {
     let changed = changed.expect("the change is said");
     assert!(changed.message.starts_with("vcpu, memoryInGB changed"), "{}", changed.message);
     assert_eq!(ready(&decision).0, "Running", "the machine goes on running");
+    // A seed is read at the first boot only: another one is told of too, and changes nothing.
+    let spec = SpecFact::Valid(ResolvedSpec { user_data_uri: Some("http://a/other.iso".to_owned()), ..resolved() });
+    let decision = decide(&Facts { spec, ..present(instance()) });
+    let told = decision.conditions.iter().any(|condition| condition.message.starts_with("userDataURI changed"));
+    let works = decision.actions.iter().any(Action::asks_again);
+    assert!(told && !works, "{decision:?}");
 }
 
 #[test]
