@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, InstallerError, InstallerKind, RunHandle, RunObservation,
+    ClusterInstaller, InstallRequest, InstallVerb, InstallerError, InstallerKind, RunHandle, RunObservation,
 };
 use serde_json::{Value, json};
 
@@ -47,6 +47,10 @@ impl KubeadmInstaller {
                 payload::chain(&error)
             ),
         })?;
+        if !matches!(request.verb, InstallVerb::Install | InstallVerb::AddWorkers(_)) {
+            let allowed = "Install or AddWorkers with this installer";
+            return Err(crate::inventory::invalid("verb", format!("{:?}", request.verb), allowed));
+        }
         settings::check(&request.variables, &request.inventory, &manifest)?;
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
         Ok(RunPlan {

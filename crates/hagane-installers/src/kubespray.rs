@@ -48,10 +48,11 @@ impl KubesprayInstaller {
 
     fn plan(&self, request: &InstallRequest) -> Result<RunPlan, InstallerError> {
         let checkout = &self.options.checkout;
-        let playbook = checkout.join(match request.verb {
+        let playbook = checkout.join(match &request.verb {
             InstallVerb::Install => "cluster.yml",
             // Without a limit: hosts that stand give their facts, and new ones are joined.
             InstallVerb::AddWorkers(_) => "scale.yml",
+            other => return Err(not_here(other)),
         });
         if !checkout.is_absolute() || !playbook.is_file() {
             return Err(InstallerError::Prerequisite {
@@ -75,6 +76,10 @@ impl KubesprayInstaller {
             must_read: vec![checkout.clone()],
         })
     }
+}
+
+fn not_here(verb: &InstallVerb) -> InstallerError {
+    crate::inventory::invalid("verb", format!("{verb:?}"), "Install or AddWorkers with this installer")
 }
 
 fn own_variables(layout: &RunLayout) -> BTreeMap<String, Value> {

@@ -74,6 +74,34 @@ pub enum InstallVerb {
     Install,
     /// To join these nodes, by name, to the cluster that the other nodes of the inventory are. What these are stays.
     AddWorkers(Vec<String>),
+    /// To join these nodes, by name, as members of the control plane and of etcd (and as workers where their roles say
+    /// so), one after the other. They come last among the masters of the inventory.
+    AddMasters(Vec<String>),
+    /// To take nodes out of the cluster: drained, out of the API and of etcd, and made blank where they can be reached. The
+    /// inventory still holds them; the first master is never among them.
+    RemoveNodes {
+        /// Names of the nodes to take out.
+        nodes: Vec<String>,
+        /// Those of them that do not answer: they are taken out of the cluster without being asked.
+        lost: Vec<String>,
+    },
+    /// To bring every node to another Kubernetes version: at most one minor version on, masters first, one node after the
+    /// other, each drained before.
+    Upgrade {
+        /// The version, without `v`.
+        version: String,
+    },
+    /// To carry out changed variables on the nodes that stand.
+    Reconfigure,
+    /// To renew the certificates of the control plane and the kubeconfig.
+    RenewCertificates,
+    /// To take Kubernetes off all nodes of the inventory.
+    Reset,
+    /// To make a control plane whole again that lost these masters for good; their quorum may be gone.
+    RecoverControlPlane {
+        /// Names of the masters that are lost; the inventory still holds them.
+        lost: Vec<String>,
+    },
 }
 
 /// Everything an installer run needs.

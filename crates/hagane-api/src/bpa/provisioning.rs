@@ -262,7 +262,8 @@ pub struct RunStatus {
     pub id: String,
     /// Which installer.
     pub installer: String,
-    /// What it is for: `Install` or `AddWorkers`.
+    /// What it is for: `Install`, `AddWorkers`, `AddMasters`, `RemoveNodes`, `Upgrade`, `Reconfigure`, `RenewCertificates`,
+    /// `Reset` or `RecoverControlPlane`.
     #[serde(default)]
     pub verb: RunVerb,
     /// Digest of what the spec asked for beside nodes.

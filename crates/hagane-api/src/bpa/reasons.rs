@@ -169,6 +169,20 @@ words! {
         Install,
         /// To join further workers to a cluster that stands.
         AddWorkers,
+        /// To join further masters to a cluster that stands.
+        AddMasters,
+        /// To take nodes out of a cluster that stands.
+        RemoveNodes,
+        /// To bring the nodes to another Kubernetes version.
+        Upgrade,
+        /// To carry out changed settings on the nodes that stand.
+        Reconfigure,
+        /// To renew the certificates of the control plane and the kubeconfig.
+        RenewCertificates,
+        /// To take Kubernetes off the hosts.
+        Reset,
+        /// To make a control plane whole again that lost masters for good.
+        RecoverControlPlane,
     }
 }
 

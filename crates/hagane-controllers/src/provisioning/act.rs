@@ -190,6 +190,12 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
         verb: match order.verb {
             RunVerb::Install => InstallVerb::Install,
             RunVerb::AddWorkers => InstallVerb::AddWorkers(order.joining.clone()),
+            RunVerb::AddMasters => InstallVerb::AddMasters(order.joining.clone()),
+            RunVerb::Reconfigure => InstallVerb::Reconfigure,
+            RunVerb::RenewCertificates => InstallVerb::RenewCertificates,
+            RunVerb::Reset => InstallVerb::Reset,
+            // Nothing decides for these yet.
+            RunVerb::RemoveNodes | RunVerb::Upgrade | RunVerb::RecoverControlPlane => InstallVerb::Install,
         },
         inventory: Inventory { nodes },
         variables: order.variables.clone(),

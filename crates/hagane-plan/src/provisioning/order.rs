@@ -114,8 +114,10 @@ pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> 
     let stands =
         |node: &str| facts.installed.iter().flat_map(|cluster| &cluster.nodes).any(|installed| installed.node == node);
     let joining = match run.verb {
-        RunVerb::Install => Vec::new(),
-        RunVerb::AddWorkers => nodes.iter().map(|node| node.name.clone()).filter(|node| !stands(node)).collect(),
+        RunVerb::AddWorkers | RunVerb::AddMasters => {
+            nodes.iter().map(|node| node.name.clone()).filter(|node| !stands(node)).collect()
+        }
+        _ => Vec::new(),
     };
     Some(InstallOrder {
         run: run.id.clone(),
