@@ -75,6 +75,7 @@ class CallbackModule(CallbackBase):
 
     @never_fails
     def v2_playbook_on_start(self, playbook):
+        self.write("playbook")
         for play in playbook.get_plays():
             count = self.count_play(play)
             self.counts[play._uuid] = count

@@ -72,8 +72,8 @@ impl EngineOptions {
 pub(crate) struct RunPlan {
     /// Which installer.
     pub installer: InstallerKind,
-    /// The playbook: below the run's `work` directory where relative.
-    pub playbook: PathBuf,
+    /// What is run, one after the other; a step that fails ends the run.
+    pub steps: Vec<Step>,
     /// Files to lay below `work`, by relative path.
     pub files: Vec<(String, String)>,
     /// The installer's own variables; they win over the user's.
@@ -82,6 +82,23 @@ pub(crate) struct RunPlan {
     pub config_lines: Vec<String>,
     /// Directories that the run's user must be able to read.
     pub must_read: Vec<PathBuf>,
+}
+
+/// One `ansible-playbook` of a run.
+pub(crate) struct Step {
+    /// The playbook: below the run's `work` directory where relative.
+    pub playbook: PathBuf,
+    /// Group of the inventory that it is limited to.
+    pub limit: Option<&'static str>,
+    /// Inventory in place of the usual one: below `work`, among [`RunPlan::files`].
+    pub inventory: Option<&'static str>,
+}
+
+impl Step {
+    /// A playbook for all hosts of the inventory.
+    pub(crate) fn of(playbook: impl Into<PathBuf>) -> Self {
+        Self { playbook: playbook.into(), limit: None, inventory: None }
+    }
 }
 
 /// Runs of one directory. Cheap to clone.

@@ -11,7 +11,7 @@ use hagane_ports::installer::{
 };
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, EngineOptions, RunPlan};
+use crate::engine::{Engine, EngineOptions, RunPlan, Step};
 use crate::payload::{self, Kind, Manifest};
 use crate::playbooks;
 use crate::run::RunLayout;
@@ -56,7 +56,7 @@ impl KubeadmInstaller {
         Ok(RunPlan {
             installer: InstallerKind::Kubeadm,
             // It converges: nodes that stand are left as they are, but for the routes to new ones.
-            playbook: PathBuf::from("playbooks/site.yml"),
+            steps: vec![Step::of("playbooks/site.yml")],
             files: playbooks::kubeadm()
                 .iter()
                 .map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()))

@@ -9,7 +9,7 @@ use hagane_ports::installer::{
 };
 use serde_json::{Value, json};
 
-use crate::engine::{Engine, EngineOptions, RunPlan};
+use crate::engine::{Engine, EngineOptions, RunPlan, Step};
 use crate::run::RunLayout;
 
 /// Variables that decide what happens on this machine; a user's wish for them is refused, not overruled in silence.
@@ -69,7 +69,7 @@ impl KubesprayInstaller {
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
         Ok(RunPlan {
             installer: InstallerKind::Kubespray,
-            playbook,
+            steps: vec![Step::of(playbook)],
             files: Vec::new(),
             own_variables: own_variables(&layout),
             config_lines: config_lines(checkout),

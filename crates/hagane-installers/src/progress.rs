@@ -30,6 +30,7 @@ const NAME_CHARACTERS_MAX: usize = 256;
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
+    Playbook,
     Total { tasks: u32 },
     Play { play: String },
     Task { task: String },
@@ -44,13 +45,21 @@ pub struct ProgressReader {
     work: PathBuf,
     offset: u64,
     progress: RunProgress,
+    /// What earlier playbooks of the run did.
+    earlier: Earlier,
+}
+
+#[derive(Debug, Default)]
+struct Earlier {
+    tasks: u32,
+    hosts: BTreeMap<String, HostStats>,
 }
 
 impl ProgressReader {
     /// A reader of the progress file in the `work` directory of a run.
     #[must_use]
     pub fn new(work: PathBuf) -> Self {
-        Self { work, offset: 0, progress: RunProgress::default() }
+        Self { work, offset: 0, progress: RunProgress::default(), earlier: Earlier::default() }
     }
 
     /// Takes in what was written since the last call, at most about `limit` bytes; says whether that was all.
@@ -95,7 +104,13 @@ impl ProgressReader {
         let Ok(event) = serde_json::from_slice::<Event>(line) else { return };
         let progress = &mut self.progress;
         match event {
-            Event::Total { tasks } => progress.tasks_total = Some(tasks.max(progress.tasks_started)),
+            Event::Playbook => {
+                self.earlier = Earlier { tasks: progress.tasks_started, hosts: progress.hosts.clone() };
+            }
+            Event::Total { tasks } => {
+                let total = self.earlier.tasks.saturating_add(tasks);
+                progress.tasks_total = Some(total.max(progress.tasks_started));
+            }
             Event::Play { play } => progress.play = Some(cut(play)),
             Event::Task { task } => {
                 progress.task = Some(cut(task));
@@ -106,7 +121,10 @@ impl ProgressReader {
             Event::Handler { task } => progress.task = Some(cut(task)),
             Event::Result { task, host, state } => fold_result(progress, cut(task), cut(host), &state),
             Event::Stats { hosts } => {
-                progress.hosts = hosts.into_iter().take(HOSTS_MAX).map(|(host, stats)| (cut(host), stats)).collect();
+                progress.hosts = self.earlier.hosts.clone();
+                for (host, stats) in hosts.into_iter().take(HOSTS_MAX) {
+                    add(progress.hosts.entry(cut(host)).or_default(), &stats);
+                }
             }
         }
     }
@@ -131,6 +149,18 @@ fn fold_result(progress: &mut RunProgress, task: String, host: String, state: &s
     *count = count.saturating_add(1);
     if matches!(state, "failed" | "unreachable") && progress.failures.len() < FAILURES_MAX {
         progress.failures.push(TaskFailure { task, host, state: state.to_owned() });
+    }
+}
+
+fn add(sum: &mut HostStats, stats: &HostStats) {
+    for (sum, count) in [
+        (&mut sum.ok, stats.ok),
+        (&mut sum.changed, stats.changed),
+        (&mut sum.failed, stats.failed),
+        (&mut sum.unreachable, stats.unreachable),
+        (&mut sum.skipped, stats.skipped),
+    ] {
+        *sum = sum.saturating_add(count);
     }
 }
 
@@ -210,6 +240,21 @@ mod tests {
             .expect("a file");
         let progress = bed.read();
         assert_eq!((progress.play.as_deref(), progress.tasks_started), (Some("again"), 0));
+    }
+
+    #[test]
+    fn a_further_playbook_adds_to_what_the_earlier_ones_did() {
+        let mut bed = Bed::new();
+        let stats = r#"{"event":"stats","hosts":{"h":{"ok":1,"changed":1,"failed":0,"unreachable":0,"skipped":0}}}"#;
+        let task = r#"{"event":"task","task":"T"}"#;
+        for _ in 0..2 {
+            bed.append(&format!(
+                "{{\"event\":\"playbook\"}}\n{{\"event\":\"total\",\"tasks\":2}}\n{task}\n{task}\n{stats}\n"
+            ));
+        }
+        let progress = bed.read();
+        assert_eq!((progress.tasks_started, progress.tasks_total), (4, Some(4)));
+        assert_eq!(progress.hosts["h"], HostStats { ok: 2, changed: 2, ..HostStats::default() });
     }
 
     #[test]

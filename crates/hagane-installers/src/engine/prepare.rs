@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 use hagane_ports::installer::{InstallRequest, InstallerError};
 
-use super::{EngineOptions, RunPlan, directory_error};
+use super::{EngineOptions, RunPlan, Step, directory_error};
 use crate::inventory::{check_request, invalid, render_hosts_ini, render_variables};
 use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
 use crate::run::files::{create_directory, sync_parent, write_new, write_record};
@@ -147,15 +147,8 @@ fn intent(
     (sockets, remove_at_end): (PathBuf, Vec<PathBuf>),
 ) -> Intent {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let arguments = vec![
-        "--inventory".to_owned(),
-        text(layout.inventory()),
-        "--extra-vars".to_owned(),
-        format!("@{}", layout.variables().display()),
-        "--extra-vars".to_owned(),
-        format!("@{}", layout.own_variables().display()),
-        text(layout.work().join(&plan.playbook)),
-    ];
+    let mut before: Vec<_> = plan.steps.iter().map(|step| arguments(layout, step)).collect();
+    let arguments = before.pop().unwrap_or_default();
     let binaries = options.ansible_playbook.parent().map(Path::to_path_buf).unwrap_or_default();
     let home = text(layout.in_work("home"));
     let environment = [
@@ -173,7 +166,7 @@ fn intent(
         ("PYTHONUNBUFFERED", "1".to_owned()),
         ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
     ];
-    let playbook = layout.work().join(&plan.playbook);
+    let playbook = plan.steps.last().map(|step| layout.work().join(&step.playbook)).unwrap_or_default();
     Intent {
         run_id: request.run_id.clone(),
         owner_uid: request.owner_uid.clone(),
@@ -181,6 +174,7 @@ fn intent(
         installer: plan.installer,
         created_at: now(),
         program: options.ansible_playbook.clone(),
+        before,
         arguments,
         environment: environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         working_directory: playbook.parent().map_or_else(|| layout.work(), Path::to_path_buf),
@@ -191,6 +185,22 @@ fn intent(
         sockets,
         remove_at_end,
     }
+}
+
+fn arguments(layout: &RunLayout, step: &Step) -> Vec<String> {
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let inventory = step.inventory.map_or_else(|| layout.inventory(), |name| layout.in_work(name));
+    let mut arguments = vec![
+        "--inventory".to_owned(),
+        text(inventory),
+        "--extra-vars".to_owned(),
+        format!("@{}", layout.variables().display()),
+        "--extra-vars".to_owned(),
+        format!("@{}", layout.own_variables().display()),
+    ];
+    arguments.extend(step.limit.map(|group| format!("--limit={group}")));
+    arguments.push(text(layout.work().join(&step.playbook)));
+    arguments
 }
 
 fn render_config(

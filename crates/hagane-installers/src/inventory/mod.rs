@@ -65,9 +65,9 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
         if let Some(problem) = dns_label_problem(&node.name) {
             return Err(invalid("inventory node name", &node.name, problem));
         }
-        // Ansible gives these names a meaning of their own, as groups and as the management host.
-        if ["all", "ungrouped", "localhost", "etcd"].contains(&node.name.as_str()) {
-            return Err(invalid("inventory node name", &node.name, "not a name that Ansible reserves"));
+        // Ansible and kubespray give these names a meaning of their own: groups, the management host, a host to jump over.
+        if ["all", "ungrouped", "localhost", "etcd", "bastion"].contains(&node.name.as_str()) {
+            return Err(invalid("inventory node name", &node.name, "not a name that Ansible or kubespray reserves"));
         }
         if !names.insert(&node.name) {
             return Err(invalid("inventory node name", &node.name, "each name once"));

@@ -47,7 +47,10 @@ pub struct Intent {
     pub created_at: Timestamp,
     /// The program, by absolute path.
     pub program: PathBuf,
-    /// Its arguments.
+    /// Its arguments for what it does first, one list a step. A step that fails ends the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub before: Vec<Vec<String>>,
+    /// Its arguments for what it does last.
     pub arguments: Vec<String>,
     /// Its whole environment, but for the marker.
     pub environment: BTreeMap<String, String>,

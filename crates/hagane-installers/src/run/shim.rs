@@ -86,12 +86,9 @@ fn lock_exclusively(layout: &RunLayout) -> io::Result<Option<File>> {
 }
 
 fn run_child(layout: &RunLayout, intent: &Intent) -> (RunExit, u64) {
-    let (child, output) = match spawn(intent) {
-        Ok(started) => started,
-        Err(error) => {
-            let message = format!("{}: {error}", intent.program.display());
-            return (RunExit::NotStarted { message }, 0);
-        }
+    let (output, writer) = match io::pipe() {
+        Ok(pipe) => pipe,
+        Err(error) => return (RunExit::NotStarted { message: format!("the output: {error}") }, 0),
     };
     let log = BoundedLog::open(layout.log(), layout.older_log(), intent.log_limit_bytes);
     let (finished, dropped) = std::sync::mpsc::channel();
@@ -101,30 +98,29 @@ fn run_child(layout: &RunLayout, intent: &Intent) -> (RunExit, u64) {
             tracing::debug!("the output outlived the wait for its end");
         }
     });
-    let exit = wait(layout, intent, child);
+    let exit = run_steps(layout, intent, &writer);
+    // The output ends when the last writing end is gone.
     end_marked(intent.marks(), Duration::ZERO);
+    drop(writer);
     (exit, dropped.recv_timeout(LAST_OUTPUT).unwrap_or_default())
 }
 
-fn spawn(intent: &Intent) -> io::Result<(Child, io::PipeReader)> {
-    let (reader, writer) = io::pipe()?;
+fn spawn(intent: &Intent, arguments: &[String], output: &io::PipeWriter) -> io::Result<Child> {
     let mut command = Command::new(&intent.program);
     command
-        .args(&intent.arguments)
+        .args(arguments)
         .env_clear()
         .envs(&intent.environment)
         .env(MARKER_VARIABLE, &intent.marker)
         .current_dir(&intent.working_directory)
         .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer)
+        .stdout(output.try_clone()?)
+        .stderr(output.try_clone()?)
         .process_group(0);
     if let Some(user) = &intent.user {
         command.uid(user.uid).gid(user.gid);
     }
-    // The command keeps the writing end until it is dropped, and the output would never end.
-    let child = command.spawn()?;
-    Ok((child, reader))
+    command.spawn()
 }
 
 fn keep_output(mut output: io::PipeReader, mut log: BoundedLog) -> u64 {
@@ -139,39 +135,47 @@ fn keep_output(mut output: io::PipeReader, mut log: BoundedLog) -> u64 {
     }
 }
 
-/// Why the child was ended by us.
-enum Ended {
-    TimedOut,
-    Cancelled,
-}
-
-fn wait(layout: &RunLayout, intent: &Intent, child: Child) -> RunExit {
-    let group = Pid::from_raw(child.id().cast_signed());
+/// Runs the steps within the one time limit, up to the first that does not succeed.
+fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter) -> RunExit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => {
-            end_group(group, intent.marks());
-            return RunExit::NotStarted { message: format!("the supervisor: {error}") };
-        }
+        Err(error) => return RunExit::NotStarted { message: format!("the supervisor: {error}") },
     };
     runtime.block_on(async {
-        let mut exited = tokio::task::spawn_blocking({
-            let mut child = child;
-            move || child.wait()
-        });
-        let ended = tokio::select! {
-            status = &mut exited => return outcome(layout, status.map_err(io::Error::other).flatten()),
-            () = tokio::time::sleep(Duration::from_secs(intent.time_limit_seconds)) => Ended::TimedOut,
-            () = asked_to_end() => Ended::Cancelled,
-        };
-        end_group(group, intent.marks());
-        if let Err(error) = exited.await {
-            tracing::warn!(%error, "the ended child could not be waited for");
+        let end = asked_to_end();
+        tokio::pin!(end);
+        let deadline = tokio::time::Instant::now() + Duration::from_secs(intent.time_limit_seconds);
+        for arguments in intent.before.iter().chain([&intent.arguments]) {
+            let child = match spawn(intent, arguments, output) {
+                Ok(child) => child,
+                Err(error) => {
+                    let message = format!("{}: {error}", intent.program.display());
+                    return RunExit::NotStarted { message };
+                }
+            };
+            let group = Pid::from_raw(child.id().cast_signed());
+            let mut exited = tokio::task::spawn_blocking({
+                let mut child = child;
+                move || child.wait()
+            });
+            let ended = tokio::select! {
+                status = &mut exited => Err(outcome(layout, status.map_err(io::Error::other).flatten())),
+                () = tokio::time::sleep_until(deadline) => Ok(RunExit::TimedOut),
+                () = &mut end => Ok(RunExit::Cancelled),
+            };
+            match ended {
+                Err(RunExit::Succeeded) => end_marked(intent.marks(), Duration::ZERO),
+                Err(exit) => return exit,
+                Ok(exit) => {
+                    end_group(group, intent.marks());
+                    if let Err(error) = exited.await {
+                        tracing::warn!(%error, "the ended child could not be waited for");
+                    }
+                    return exit;
+                }
+            };
         }
-        match ended {
-            Ended::TimedOut => RunExit::TimedOut,
-            Ended::Cancelled => RunExit::Cancelled,
-        }
+        RunExit::Succeeded
     })
 }
 
