@@ -22,6 +22,10 @@ pub const SSH_HOST_KEYS_ANNOTATION: &str = "hagane.dev/ssh-host-keys";
 pub const FEATURE_LABEL_PREFIX: &str = "hagane.dev/feature.";
 /// Annotation on a Provisioning: a changed value starts a failed installation again.
 pub const RETRY_ANNOTATION: &str = "hagane.dev/retry";
+/// Annotation on a Provisioning with the id of a run (`status.run.id`) that is to be ended.
+pub const CANCEL_RUN_ANNOTATION: &str = "hagane.dev/cancel-run";
+/// Annotation on a Provisioning with the id of a run of another holder: a person knows that nothing of it lives any more.
+pub const ABANDON_RUN_ANNOTATION: &str = "hagane.dev/abandon-run";
 /// Annotation that makes any of our controllers leave an object alone.
 pub const PAUSED_ANNOTATION: &str = "hagane.dev/paused";
 /// Label on side objects with the owner's uid.

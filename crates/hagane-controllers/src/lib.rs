@@ -36,7 +36,7 @@ pub async fn run(context: Context, selection: &Selection, shutdown: Cancellation
         engine.add(host::HostController);
     }
     if selection.has("provisioning") {
-        engine.add(provisioning::ProvisioningController);
+        engine.add(provisioning::ProvisioningController::default());
     }
     engine.run(shutdown).await;
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context as TaskContext, Poll};
 use std::time::Duration;
@@ -11,10 +11,11 @@ use std::time::Duration;
 use async_trait::async_trait;
 use hagane_apiserver::{ApiServer, Identity, InProcess};
 use hagane_ports::{
-    Actuator, ActuatorError, ClusterInstaller, CreateMachine, Creation, HostKeyMaker, InstallerKind, MachineKey,
+    Actuator, ActuatorError, Clock, ClusterInstaller, CreateMachine, Creation, HostKeyMaker, InstallerKind, MachineKey,
     Presence, Removal, ShellError, SshKeyPair, SystemClock,
 };
 use hagane_testkit::fake::{FakeActuator, FakeImages, FakeProbe, FakeShell};
+use jiff::{Timestamp, ToSpan as _};
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use kube::client::Body;
@@ -150,6 +151,26 @@ impl HostKeyMaker for CountingKeys {
     }
 }
 
+/// The machine's clock, but that a test may set it.
+#[derive(Debug, Default)]
+pub(crate) struct WallClock {
+    ahead: AtomicI64,
+}
+
+impl WallClock {
+    /// Sets it so many seconds ahead of the machine's, or back.
+    pub(crate) fn jump(&self, seconds: i64) {
+        self.ahead.store(seconds, Ordering::SeqCst);
+    }
+}
+
+impl Clock for WallClock {
+    fn now(&self) -> Timestamp {
+        let ahead = self.ahead.load(Ordering::SeqCst).seconds();
+        SystemClock.now().checked_add(ahead).expect("a jump stays in range")
+    }
+}
+
 /// Everything of one test.
 pub(crate) struct World {
     server: ApiServer,
@@ -162,6 +183,7 @@ pub(crate) struct World {
     pub(crate) installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>>,
     pub(crate) fuse: Arc<Fuse>,
     pub(crate) settings: Settings,
+    pub(crate) clock: Arc<WallClock>,
     /// Which control loops [`World::start`] starts: `cluster` and `machine` at first.
     pub(crate) selection: Selection,
     keys: Arc<CountingKeys>,
@@ -196,6 +218,7 @@ impl World {
             installers: BTreeMap::new(),
             fuse: Arc::default(),
             settings,
+            clock: Arc::default(),
             selection: "cluster,machine".parse().expect("names of ours"),
             keys: Arc::default(),
             running: None,
@@ -218,7 +241,7 @@ impl World {
             shell: Arc::<FakeShell>::clone(&self.shell),
             installers: self.installers.clone(),
             probe: Arc::<FakeProbe>::clone(&self.probe),
-            clock: Arc::new(SystemClock),
+            clock: Arc::<WallClock>::clone(&self.clock),
             host_keys: Arc::<CountingKeys>::clone(&self.keys),
         };
         Context::new(Client::new(api, NAMESPACE), ports, self.settings.clone())

@@ -181,7 +181,7 @@ impl Engine {
             RunState::Finished(_) => self.progress(run_id, &layout, PROGRESS_BYTES_MAX)?,
         };
         let started_at = started.map(|record| record.started_at);
-        Ok(RunObservation { state, progress, started_at, finished_at, log: layout.log() })
+        Ok(RunObservation { state, progress, started_at, finished_at, log: layout.log(), estimate: None })
     }
 
     fn progress(&self, run_id: &str, layout: &RunLayout, limit: usize) -> Result<RunProgress, InstallerError> {

@@ -148,7 +148,7 @@ fn fold_result(progress: &mut RunProgress, task: String, host: String, state: &s
     };
     *count = count.saturating_add(1);
     if matches!(state, "failed" | "unreachable") && progress.failures.len() < FAILURES_MAX {
-        progress.failures.push(TaskFailure { task, host, state: state.to_owned() });
+        progress.failures.push(TaskFailure { task, host, state: state.to_owned(), ..TaskFailure::default() });
     }
 }
 

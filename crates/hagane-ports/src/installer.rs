@@ -123,6 +123,17 @@ pub struct InstallRequest {
     pub ssh: SshAccess,
     /// The one time limit of the whole run.
     pub time_limit: Duration,
+    /// The other limits.
+    pub limits: RunLimits,
+}
+
+/// Limits beside that of the whole run. They are kept by the run itself, on a clock that nobody can set.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Most time without a sign of life: no task began, ended or was tried again on any host.
+    pub stall: Option<Duration>,
+    /// Most time for one play.
+    pub play: Option<Duration>,
 }
 
 /// Finds a run again.
@@ -149,8 +160,8 @@ pub struct HostStats {
     pub skipped: u32,
 }
 
-/// A task that failed, and where. Arguments and results are never part of it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A task that failed, and where. Arguments are never part of it, and nothing of a task that keeps its log secret.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskFailure {
     /// Task name.
     pub task: String,
@@ -158,6 +169,32 @@ pub struct TaskFailure {
     pub host: String,
     /// `failed` or `unreachable`.
     pub state: String,
+    /// What the task said, one line, without control characters and secrets.
+    #[serde(default)]
+    pub message: String,
+    /// The last lines of its output: at most 20 lines and 2 KiB, without control characters and secrets.
+    #[serde(default)]
+    pub output: String,
+}
+
+/// How long a play took.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlayTime {
+    /// Play name.
+    pub play: String,
+    /// Until the next one began or the run ended; `None` while it runs.
+    pub milliseconds: Option<u64>,
+}
+
+/// How long a task took on a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskTime {
+    /// Task name.
+    pub task: String,
+    /// Host.
+    pub host: String,
+    /// From its begin to its end there.
+    pub milliseconds: u64,
 }
 
 /// How far a run has come, from its progress file.
@@ -173,8 +210,24 @@ pub struct RunProgress {
     pub tasks_total: Option<u32>,
     /// Counts by host.
     pub hosts: BTreeMap<String, HostStats>,
-    /// Failures seen, first ones first, at most 16.
+    /// Failures seen, first ones first, at most 16. Once the run has told its closing counts, those of hosts that came
+    /// through all the same are left out.
     pub failures: Vec<TaskFailure>,
+    /// Plays in the order they began, at most the last 40.
+    pub plays: Vec<PlayTime>,
+    /// The tasks that took longest, longest first, each with its slowest host, at most 10.
+    pub slowest: Vec<TaskTime>,
+}
+
+impl RunProgress {
+    /// Whether the run broke because hosts could not be reached, and for nothing else.
+    #[must_use]
+    pub fn only_unreachable(&self) -> bool {
+        let counts = |count: fn(&HostStats) -> u32| self.hosts.values().map(count).any(|count| count > 0);
+        counts(|host| host.unreachable)
+            && !counts(|host| host.failed)
+            && self.failures.iter().all(|failure| failure.state == "unreachable")
+    }
 }
 
 /// How a run ended.
@@ -195,6 +248,18 @@ pub enum RunExit {
     },
     /// The time limit ran out and the run was ended.
     TimedOut,
+    /// There was no sign of life for too long and the run was ended.
+    Stalled {
+        /// The limit.
+        seconds: u64,
+    },
+    /// One play took too long and the run was ended.
+    PlayTimedOut {
+        /// Name of the play.
+        play: String,
+        /// The limit.
+        seconds: u64,
+    },
     /// It was cancelled.
     Cancelled,
     /// The runner died without writing an exit record (machine reset, kill -9).
@@ -230,6 +295,8 @@ pub struct RunObservation {
     pub finished_at: Option<Timestamp>,
     /// Where the log is.
     pub log: PathBuf,
+    /// How long earlier good runs of its kind lead to expect it to take; `None` where none does.
+    pub estimate: Option<Duration>,
 }
 
 /// Why an installer operation failed.

@@ -20,7 +20,8 @@ pub use clock::{Clock, SystemClock};
 pub use image::{Checksum, DiskFormat, ImageFailure, ImagePurpose, ImageRequest, ImageSource, ImageState, LocalImage};
 pub use installer::{
     ClusterInstaller, HostStats, InstallRequest, InstallVerb, InstallerError, InstallerKind, Inventory, InventoryNode,
-    NodeRole, RunExit, RunHandle, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
+    NodeRole, PlayTime, RunExit, RunHandle, RunLimits, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
+    TaskTime,
 };
 pub use probe::{ClusterProbe, ProbeError};
 pub use progress::Progress;

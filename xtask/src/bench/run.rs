@@ -199,6 +199,7 @@ fn request(id: &str) -> InstallRequest {
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key, known_hosts: Vec::new() },
         time_limit: Duration::from_secs(600),
+        limits: hagane_ports::installer::RunLimits::default(),
     }
 }
 

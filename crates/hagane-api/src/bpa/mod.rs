@@ -3,6 +3,7 @@
 mod checks;
 pub mod provisioning;
 pub mod reasons;
+pub mod run;
 pub mod software;
 
 use crate::kind::{Column, KindDescriptor, no_defaults};

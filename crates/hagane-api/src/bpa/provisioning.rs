@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::reasons::{ProvisioningPhase, RunVerb};
+use super::reasons::ProvisioningPhase;
+pub use super::run::{FailedTask, HostCounts, RunPolicy, RunStatus};
 use crate::condition::Condition;
 use crate::field::FieldError;
 use crate::mac::MacAddress;
@@ -54,6 +54,9 @@ pub struct ProvisioningSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1440))]
     pub time_limit_minutes: Option<i64>,
+    /// Limits of installer runs beside `timeLimitMinutes`, and how often a run is tried again by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run_policy: Option<RunPolicy>,
     /// Further variables for the playbooks, as data.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::schema::any_object")]
@@ -252,94 +255,6 @@ pub struct UnmetDemand {
     pub demand: String,
     /// What is missing, and the nearest host.
     pub short: String,
-}
-
-/// An installer run, as its own record tells it.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RunStatus {
-    /// The run's id.
-    pub id: String,
-    /// Which installer.
-    pub installer: String,
-    /// What it is for: `Install`, `AddWorkers`, `AddMasters`, `RemoveNodes`, `Upgrade`, `Reconfigure`, `RenewCertificates`,
-    /// `Reset` or `RecoverControlPlane`.
-    #[serde(default)]
-    pub verb: RunVerb,
-    /// Digest of what the spec asked for beside nodes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub settings: Option<String>,
-    /// The process that may start and watch it: another one never starts a second.
-    pub holder: String,
-    /// Generation of the spec it installs.
-    #[serde(default)]
-    pub generation: i64,
-    /// Value of the retry annotation it answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry: Option<String>,
-    /// When it was started (its intent stored).
-    #[schemars(with = "String", extend("format" = "date-time"))]
-    pub started_at: Timestamp,
-    /// When its time limit ends it at the latest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
-    pub deadline: Option<Timestamp>,
-    /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
-    pub finished_at: Option<Timestamp>,
-    /// Seconds from start to end, once ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub seconds: Option<i64>,
-    /// `Running`, `Succeeded`, `Failed`, `Killed`, `TimedOut`, `Cancelled`, `Lost` or `NotStarted`.
-    pub state: String,
-    /// Current play.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub play: Option<String>,
-    /// Current task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub task: Option<String>,
-    /// Tasks begun so far.
-    #[serde(default)]
-    pub tasks_started: i64,
-    /// Tasks in all, where known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub tasks_total: Option<i64>,
-    /// Counts by host.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub hosts: BTreeMap<String, HostCounts>,
-    /// Failures seen: task, host and kind; at most 16.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub failures: Vec<FailedTask>,
-    /// Where the log is, on the machine that holds the run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub log: Option<String>,
-}
-
-/// Task counts of one host.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct HostCounts {
-    /// Went well.
-    pub ok: i64,
-    /// Changed something.
-    pub changed: i64,
-    /// Failed.
-    pub failed: i64,
-    /// Host not reachable.
-    pub unreachable: i64,
-    /// Skipped.
-    pub skipped: i64,
-}
-
-/// A task that failed.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct FailedTask {
-    /// Task name.
-    pub task: String,
-    /// Host.
-    pub host: String,
-    /// `failed` or `unreachable`.
-    pub state: String,
 }
 
 /// Checks what the schema leaves open; every message names the field, the value and what is allowed.

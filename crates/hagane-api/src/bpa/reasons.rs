@@ -99,6 +99,8 @@ words! {
         InstallInterrupted,
         /// The run's process vanished without a record.
         RunLost,
+        /// Hosts could not be reached during the run, or its process vanished: it is tried again by itself.
+        RetryingRun,
         /// The playbook could not be started.
         InstallNotStarted,
         /// The installer ended well.
@@ -125,7 +127,7 @@ words! {
         Paused,
         /// The object is not paused.
         NotPaused,
-        /// The run is being ended because the object is deleted.
+        /// The run is being ended because the object is deleted, or because a person asked for it.
         CancellingRun,
         /// Hosts and Secret are given back because the object is deleted.
         ReleasingHosts,
@@ -151,6 +153,8 @@ words! {
         Run,
         /// Another process, or its time limit.
         OtherHolder,
+        /// The time at which the run is tried again.
+        Retry,
         /// The cluster to answer.
         Cluster,
         /// The owner of the kubeconfig's Secret to go.
@@ -183,6 +187,14 @@ words! {
         Reset,
         /// To make a control plane whole again that lost masters for good.
         RecoverControlPlane,
+    }
+}
+
+impl RunVerb {
+    /// Whether the same run may be tried again unasked. A control plane that is being recovered is looked at first.
+    #[must_use]
+    pub const fn may_be_tried_again(self) -> bool {
+        !matches!(self, Self::RecoverControlPlane)
     }
 }
 

@@ -6,8 +6,8 @@ use hagane_api::bpa::reasons::RunVerb;
 use hagane_plan::provisioning::{Action, HostRef, InstallOrder, KubeconfigFact, RunSeen, StartFact, StartFailure};
 use hagane_plan::roles::NodeRole as PlannedRole;
 use hagane_ports::{
-    InstallRequest, InstallVerb, InstallerError, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle, RunState,
-    ShellTarget, SshAccess,
+    InstallRequest, InstallVerb, InstallerError, Inventory, InventoryNode, NodeRole, ProbeError, RunHandle, RunLimits,
+    RunState, ShellTarget, SshAccess,
 };
 use kube::ResourceExt as _;
 
@@ -76,6 +76,7 @@ pub(super) async fn act(
             Action::AddFinalizer
             | Action::RecordPlan(_)
             | Action::RecordRunIntent { .. }
+            | Action::RetryRun { .. }
             | Action::PinHostKeys(_)
             | Action::CheckFacts(_)
             | Action::StartInstall(_)
@@ -205,6 +206,7 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
             known_hosts,
         },
         time_limit: order.time_limit,
+        limits: RunLimits { stall: Some(order.stall_limit), play: order.play_limit },
     }
 }
 

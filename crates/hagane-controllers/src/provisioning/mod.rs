@@ -30,7 +30,10 @@ use crate::runtime::{Controller, EventDraft, Next, Pass, PassError, Resource, Se
 const ROUNDS_MAX: usize = 8;
 
 /// The control loop of Provisionings.
-pub struct ProvisioningController;
+#[derive(Debug, Default)]
+pub struct ProvisioningController {
+    watched: observe::Watched,
+}
 
 /// A Provisioning as a pass sees it.
 type SeenProvisioning = Seen<ProvisioningSpec, ProvisioningStatus>;
@@ -65,7 +68,7 @@ impl Controller for ProvisioningController {
             pass.recorder(&seen).events(&[event]).await;
             return Ok(Next::AwaitChange);
         }
-        let mut observed = observe::observe(&seen, pass).await?;
+        let mut observed = observe::observe(&seen, &self.watched, pass).await?;
         let mut decision = decide(&observed.facts);
         for round in 0.. {
             if !decision.actions.iter().any(Action::asks_again) {

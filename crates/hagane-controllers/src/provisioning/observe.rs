@@ -1,19 +1,20 @@
 //! What is known of a Provisioning: reads only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hagane_api::bpa::provisioning::{Assignment, Installer, ProvisioningSpec, RunStatus};
 use hagane_api::bpa::reasons::RunWord;
-use hagane_api::keys::{PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
+use hagane_api::keys::{ABANDON_RUN_ANNOTATION, CANCEL_RUN_ANNOTATION, PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
 use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact, time_limit};
 use hagane_ports::{ClusterInstaller, InstallerKind, RunExit, RunObservation, RunState};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use kube::api::DynamicObject;
+use tokio::time::Instant;
 
 use super::{SeenProvisioning, hosts, login, secret, watch};
 use crate::Context;
@@ -36,7 +37,7 @@ pub(super) struct Observed {
     pub(super) kubeconfig: Option<Vec<u8>>,
 }
 
-pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Observed, PassError> {
+pub(super) async fn observe(seen: &SeenProvisioning, watched: &Watched, pass: &Pass) -> Result<Observed, PassError> {
     let cluster = cluster_name(&seen.raw);
     let objects = if seen.is_deleting() {
         hosts::listed(&pass.context.client, &seen.key.namespace).await?
@@ -56,6 +57,8 @@ pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Obse
         finalizer: true,
         paused: false,
         retry: seen.annotation(RETRY_ANNOTATION).map(str::to_owned),
+        cancel: seen.annotation(CANCEL_RUN_ANNOTATION).map(str::to_owned),
+        abandon: seen.annotation(ABANDON_RUN_ANNOTATION).map(str::to_owned),
         name_owner: name_owner(seen, &cluster, &pass.caches),
         cluster,
         spec: Ok(seen.spec.clone()),
@@ -65,7 +68,13 @@ pub(super) async fn observe(seen: &SeenProvisioning, pass: &Pass) -> Result<Obse
         installer_missing: installer_missing(seen, &pass.context),
         scans: None,
         checks: None,
-        run: recorded.map(|run| record_of(run, &seen.spec, pass.now)),
+        run: recorded.map(|recorded| {
+            let record = record_of(recorded, run.as_ref(), &seen.spec, pass.now);
+            if record.holder == pass.context.settings.holder {
+                return record;
+            }
+            RunRecord { age: record.age.min(watched.since(seen.uid(), &record.id)), ..record }
+        }),
         installed: seen.status.installed.clone(),
         seen: seen_run,
         start: StartFact::NotTried,
@@ -173,8 +182,32 @@ fn held_without_claim(
     held
 }
 
-fn record_of(run: &RunStatus, spec: &ProvisioningSpec, now: Timestamp) -> RunRecord {
+/// How long this process has known runs of other holders, by a clock that nobody can set. What a wall clock says of their
+/// age is worth nothing after it was set: a living run would look dead.
+#[derive(Debug, Default)]
+pub(super) struct Watched(Mutex<HashMap<String, (String, Instant)>>);
+
+impl Watched {
+    fn since(&self, owner_uid: &str, run: &str) -> Duration {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (of, since) = known.entry(owner_uid.to_owned()).or_insert_with(|| (run.to_owned(), Instant::now()));
+        if of != run {
+            (*of, *since) = (run.to_owned(), Instant::now());
+        }
+        since.elapsed()
+    }
+}
+
+fn record_of(
+    run: &RunStatus,
+    observation: Option<&RunObservation>,
+    spec: &ProvisioningSpec,
+    now: Timestamp,
+) -> RunRecord {
     let age = now.duration_since(run.started_at);
+    let finished_at = observation.and_then(|observation| observation.finished_at).or(run.finished_at);
+    // An end in the future tells of a clock that was set back: nothing is to be waited for then.
+    let ended = finished_at.map(|end| Duration::try_from(now.duration_since(end)).unwrap_or(Duration::MAX));
     let limit = run.deadline.and_then(|deadline| Duration::try_from(deadline.duration_since(run.started_at)).ok());
     RunRecord {
         id: run.id.clone(),
@@ -184,6 +217,9 @@ fn record_of(run: &RunStatus, spec: &ProvisioningSpec, now: Timestamp) -> RunRec
         settings: run.settings.clone(),
         holder: run.holder.clone(),
         state: RunWord::parse(&run.state).unwrap_or(RunWord::Running),
+        message: run.message.clone(),
+        attempt: u32::try_from(run.attempt).unwrap_or(1).max(1),
+        ended,
         age: Duration::try_from(age).unwrap_or_default(),
         limit: limit.unwrap_or_else(|| time_limit(spec)),
     }
@@ -226,12 +262,20 @@ fn end_of(exit: &RunExit, observation: &RunObservation) -> RunEnd {
             RunEnd::Failed {
                 status: *status,
                 task: failure.map(|failure| (failure.task.clone(), format!("{} ({})", failure.host, failure.state))),
+                message: failure.map(|failure| failure.message.clone()).unwrap_or_default(),
+                unreachable: observation.progress.only_unreachable(),
             }
         }
         RunExit::Killed { signal } => RunEnd::Killed { signal: *signal },
         RunExit::TimedOut => RunEnd::TimedOut,
+        RunExit::Stalled { seconds } => {
+            RunEnd::Stalled { limit: Duration::from_secs(*seconds), task: observation.progress.task.clone() }
+        }
+        RunExit::PlayTimedOut { play, seconds } => {
+            RunEnd::PlayTimedOut { play: play.clone(), limit: Duration::from_secs(*seconds) }
+        }
         RunExit::Cancelled => RunEnd::Cancelled,
-        RunExit::Lost => RunEnd::Lost,
+        RunExit::Lost => RunEnd::Interrupted,
         RunExit::NotStarted { message } => RunEnd::NotStarted { message: message.clone() },
     }
 }

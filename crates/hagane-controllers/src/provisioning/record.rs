@@ -2,15 +2,21 @@
 
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningStatus, RunStatus};
-use hagane_api::bpa::reasons::{ProvisioningCondition, ProvisioningPhase, ProvisioningReason, RunWord};
+use hagane_api::bpa::provisioning::{FailedTask, HostCounts, ProvisioningSpec, ProvisioningStatus, RunStatus};
+use hagane_api::bpa::reasons::{
+    ProvisioningCondition, ProvisioningPhase, ProvisioningReason, ProvisioningWait, RunWord,
+};
+use hagane_api::bpa::run::{PlayTime, TaskTime};
 use hagane_api::condition::{Condition, merge_conditions};
 use hagane_api::keys::kubeconfig_secret_name;
-use hagane_plan::provisioning::{Action, Decision, SecretFact, installed, time_limit};
-use hagane_ports::{HostStats, RunExit, RunObservation, RunState};
+use hagane_plan::decision::Next;
+use hagane_plan::provisioning::{
+    Action, Decision, RunEnd, RunSeen, SecretFact, installed, retry_pause, time_limit, told,
+};
+use hagane_ports::{HostStats, RunExit, RunObservation, RunState, TaskFailure};
 
 use super::SeenProvisioning;
-use super::observe::{Observed, wanted_installer, word_of};
+use super::observe::{Observed, seen_of, wanted_installer, word_of};
 use crate::runtime::{Pass, PassError, Recorder, Severity, transitions};
 
 /// Writes what was decided and found; nothing where nothing differs. Gives the writer, for what comes after the act.
@@ -50,6 +56,7 @@ fn severity_of(reason: &str) -> Severity {
         ProvisioningReason::LoginRefused,
         ProvisioningReason::HostLost,
         ProvisioningReason::InstallerNotReady,
+        ProvisioningReason::RetryingRun,
         ProvisioningReason::KubeconfigNotAnswering,
     ];
     if troubles.iter().any(|trouble| trouble.as_str() == reason) { Severity::Warning } else { Severity::Normal }
@@ -71,28 +78,44 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
             SecretFact::Absent | SecretFact::Foreign(_) => None,
         },
     };
+    if let (Some(run), Next::After(_, ProvisioningWait::Retry)) = (&mut status.run, decision.next) {
+        let attempt = u32::try_from(run.attempt).unwrap_or(1);
+        run.retry_at = run.finished_at.and_then(|end| end.checked_add(retry_pause(attempt)).ok());
+    }
     for action in &decision.actions {
         match action {
             Action::RecordPlan(plan) => status.plan = Some(plan.as_ref().clone()),
             Action::RecordRunIntent { id, generation, retry, verb, settings } => {
-                status.run = Some(RunStatus {
-                    id: id.clone(),
+                let run = RunStatus {
                     installer: word_of(wanted_installer(&seen.spec, &pass.context)).to_owned(),
-                    holder: pass.context.settings.holder.clone(),
                     generation: *generation,
                     retry: retry.clone(),
                     verb: *verb,
                     settings: settings.clone(),
-                    started_at: pass.now,
-                    deadline: pass.now.checked_add(time_limit(&seen.spec)).ok(),
-                    state: RunWord::Starting.as_str().to_owned(),
                     ..RunStatus::default()
-                });
+                };
+                status.run = Some(intended(run, id, 1, &seen.spec, pass));
+            }
+            Action::RetryRun { id, attempt } => {
+                status.run = old.run.as_ref().map(|run| intended(run.anew(), id, *attempt, &seen.spec, pass));
             }
             _ => {}
         }
     }
     status
+}
+
+/// A run that is about to start here.
+fn intended(run: RunStatus, id: &str, attempt: u32, spec: &ProvisioningSpec, pass: &Pass) -> RunStatus {
+    RunStatus {
+        id: id.to_owned(),
+        attempt: attempt.into(),
+        holder: pass.context.settings.holder.clone(),
+        started_at: pass.now,
+        deadline: pass.now.checked_add(time_limit(spec)).ok(),
+        state: RunWord::Starting.as_str().to_owned(),
+        ..run
+    }
 }
 
 /// The recorded run with what its own record tells now. One that was seen and is not there any more is lost.
@@ -116,20 +139,41 @@ fn followed(run: &RunStatus, observation: Option<&RunObservation>) -> RunStatus 
     run.tasks_started = progress.tasks_started.into();
     run.tasks_total = progress.tasks_total.map(i64::from);
     run.hosts = progress.hosts.iter().map(|(name, stats)| (name.clone(), counts(stats))).collect();
-    let failure = |failure: &hagane_ports::TaskFailure| FailedTask {
+    let failure = |failure: &TaskFailure| FailedTask {
         task: failure.task.clone(),
         host: failure.host.clone(),
         state: failure.state.clone(),
+        message: failure.message.clone(),
+        output: failure.output.clone(),
     };
+    run.message = match seen_of(observation) {
+        RunSeen::Finished(end) if end != RunEnd::Succeeded => Some(told(&end)),
+        _ => None,
+    };
+    run.retry_at = None;
+    run.plays = progress.plays.iter().map(play_time).collect();
+    run.slowest = progress.slowest.iter().map(task_time).collect();
+    run.estimated_seconds = observation.estimate.map(|length| whole_seconds(length.as_secs()));
     run.failures = progress.failures.iter().map(failure).collect();
     run.log = Some(observation.log.display().to_string());
     run.finished_at = observation.finished_at;
     let began = observation.started_at.unwrap_or(run.started_at);
-    run.seconds = observation.finished_at.map(|end| {
-        let length = Duration::try_from(end.duration_since(began)).unwrap_or_default();
-        i64::try_from(length.as_secs()).unwrap_or(i64::MAX)
-    });
+    run.seconds = observation
+        .finished_at
+        .map(|end| whole_seconds(Duration::try_from(end.duration_since(began)).unwrap_or_default().as_secs()));
     run
+}
+
+fn whole_seconds(seconds: u64) -> i64 {
+    i64::try_from(seconds).unwrap_or(i64::MAX)
+}
+
+fn play_time(time: &hagane_ports::PlayTime) -> PlayTime {
+    PlayTime { play: time.play.clone(), seconds: time.milliseconds.map(|length| whole_seconds(length / 1000)) }
+}
+
+fn task_time(time: &hagane_ports::TaskTime) -> TaskTime {
+    TaskTime { task: time.task.clone(), host: time.host.clone(), seconds: whole_seconds(time.milliseconds / 1000) }
 }
 
 fn end_word(exit: &RunExit) -> RunWord {
@@ -137,7 +181,7 @@ fn end_word(exit: &RunExit) -> RunWord {
         RunExit::Succeeded => RunWord::Succeeded,
         RunExit::Failed { .. } => RunWord::Failed,
         RunExit::Killed { .. } => RunWord::Killed,
-        RunExit::TimedOut => RunWord::TimedOut,
+        RunExit::TimedOut | RunExit::Stalled { .. } | RunExit::PlayTimedOut { .. } => RunWord::TimedOut,
         RunExit::Cancelled => RunWord::Cancelled,
         RunExit::Lost => RunWord::Lost,
         RunExit::NotStarted { .. } => RunWord::NotStarted,

@@ -7,4 +7,5 @@ mod input;
 mod names;
 mod road;
 mod roles;
+mod runs;
 mod site;

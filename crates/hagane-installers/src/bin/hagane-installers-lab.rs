@@ -100,6 +100,7 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
             known_hosts: std::fs::read_to_string(known_hosts)?.lines().map(str::to_owned).collect(),
         },
         time_limit: Duration::from_secs(900),
+        limits: hagane_ports::installer::RunLimits::default(),
     };
     let mut options = EngineOptions::new(runs.to_path_buf(), ansible, std::env::current_exe()?);
     options.run_as = std::env::var("HAGANE_RUN_AS").ok();

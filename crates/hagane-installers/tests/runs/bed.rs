@@ -145,6 +145,7 @@ pub fn request() -> InstallRequest {
             known_hosts: vec!["192.0.2.1 ssh-ed25519 AA".to_owned()],
         },
         time_limit: Duration::from_secs(300),
+        limits: hagane_ports::installer::RunLimits::default(),
     }
 }
 

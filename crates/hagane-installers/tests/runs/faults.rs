@@ -52,7 +52,8 @@ async fn a_failing_task_is_named_with_its_host() {
     bed.start().await;
     let (exit, seen) = bed.finish().await;
     assert_eq!(exit, RunExit::Failed { status: 2 });
-    let failure = TaskFailure { task: "Break".into(), host: "node1".into(), state: "failed".into() };
+    let failure =
+        TaskFailure { task: "Break".into(), host: "node1".into(), state: "failed".into(), ..TaskFailure::default() };
     assert_eq!(seen.progress.failures, [failure]);
     let progress = fs::read_to_string(bed.run_directory().join("work/progress.jsonl")).expect("a file");
     assert!(!progress.contains("secret-detail"));
@@ -67,7 +68,12 @@ async fn an_unreachable_host_is_named() {
     bed.start().await;
     let (exit, seen) = bed.finish().await;
     assert_eq!(exit, RunExit::Failed { status: 4 });
-    let failure = TaskFailure { task: "Reach".into(), host: "node1".into(), state: "unreachable".into() };
+    let failure = TaskFailure {
+        task: "Reach".into(),
+        host: "node1".into(),
+        state: "unreachable".into(),
+        ..TaskFailure::default()
+    };
     assert_eq!(seen.progress.failures, [failure], "{}", bed.log());
 }
 

@@ -27,6 +27,10 @@ pub struct Facts {
     pub paused: bool,
     /// Value of the retry annotation.
     pub retry: Option<String>,
+    /// Id of the run that a person asks to end.
+    pub cancel: Option<String>,
+    /// Id of the run of which a person knows that nothing lives any more.
+    pub abandon: Option<String>,
     /// Name of the cluster: the label `cluster`, else the object's name.
     pub cluster: String,
     /// The spec, or why it cannot be read.
@@ -157,8 +161,15 @@ pub struct RunRecord {
     pub holder: String,
     /// Recorded state.
     pub state: RunWord,
-    /// Time since its intent was stored.
+    /// Recorded reason of its end.
+    pub message: Option<String>,
+    /// Which try it is: 1 for the first.
+    pub attempt: u32,
+    /// Time since its intent was stored. For a run of another holder not more than this process has watched it: a clock
+    /// that was set must not make a living run look dead.
     pub age: Duration,
+    /// Time since its end, where it has ended.
+    pub ended: Option<Duration>,
     /// The time limit that it was started with.
     pub limit: Duration,
 }
@@ -190,6 +201,10 @@ pub enum RunEnd {
         status: i32,
         /// First failed task and its host, where known.
         task: Option<(String, String)>,
+        /// What that task said.
+        message: String,
+        /// Whether hosts could not be reached, and nothing else was wrong.
+        unreachable: bool,
     },
     /// A signal ended it.
     Killed {
@@ -198,10 +213,26 @@ pub enum RunEnd {
     },
     /// The time limit ended it.
     TimedOut,
+    /// The limit of time without a sign of life ended it.
+    Stalled {
+        /// The limit.
+        limit: Duration,
+        /// The task it was at.
+        task: Option<String>,
+    },
+    /// The limit of one play ended it.
+    PlayTimedOut {
+        /// Name of the play.
+        play: String,
+        /// The limit.
+        limit: Duration,
+    },
     /// It was cancelled.
     Cancelled,
-    /// It vanished without a record.
+    /// Its record is gone: nobody knows what became of it.
     Lost,
+    /// Whatever looked after it died, by the machine's end or by force, and what was left of it was ended.
+    Interrupted,
     /// It could not be started.
     NotStarted {
         /// Why.

@@ -20,7 +20,7 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{decide, installable, installed};
+pub use decide::{decide, installable, installed, retry_pause, told};
 pub use demands::{Wanted, wanted};
 pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
@@ -68,6 +68,13 @@ pub enum Action {
         verb: RunVerb,
         /// Digest of what the spec asks for beside nodes.
         settings: Option<String>,
+    },
+    /// Store the recorded run's next try, with state `Starting` and an id of its own. Nothing else happens in the pass.
+    RetryRun {
+        /// Id of the try.
+        id: String,
+        /// Which try it is.
+        attempt: u32,
     },
     /// Start the recorded run. A failure goes into [`Facts::start`].
     StartInstall(Box<InstallOrder>),

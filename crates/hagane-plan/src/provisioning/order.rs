@@ -35,6 +35,10 @@ pub struct InstallOrder {
     pub user: String,
     /// Time limit of the whole run.
     pub time_limit: Duration,
+    /// Most time without a sign of life.
+    pub stall_limit: Duration,
+    /// Most time for one play.
+    pub play_limit: Option<Duration>,
 }
 
 /// A node of an order.
@@ -92,6 +96,22 @@ pub fn time_limit(spec: &ProvisioningSpec) -> Duration {
     Duration::from_secs(60 * minutes.unwrap_or(MINUTES))
 }
 
+/// Most time without a sign of life. Pulling all images of a node in one task can take that long.
+fn stall_limit(spec: &ProvisioningSpec) -> Duration {
+    minutes(spec.run_policy.as_ref().and_then(|policy| policy.stall_minutes)).unwrap_or(Duration::from_secs(30 * 60))
+}
+
+fn minutes(count: Option<i64>) -> Option<Duration> {
+    let count = count.and_then(|count| u64::try_from(count).ok())?;
+    Some(Duration::from_secs(count.saturating_mul(60)))
+}
+
+/// Id of the next try of a run.
+pub(super) fn next_try(run: &RunRecord) -> String {
+    let base = run.id.strip_suffix(&format!("-try{}", run.attempt)).unwrap_or(&run.id);
+    format!("{base}-try{}", run.attempt.saturating_add(1))
+}
+
 /// The order for the stored plan. `None` where a host of the plan has no address.
 pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> Option<InstallOrder> {
     let ssh_port = spec.ssh.as_ref().and_then(|ssh| ssh.port).and_then(|port| u16::try_from(port).ok()).unwrap_or(22);
@@ -130,5 +150,7 @@ pub(super) fn order(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> 
         addons: spec.kud_plugins.clone(),
         user: spec.ssh.as_ref().and_then(|ssh| ssh.user.clone()).unwrap_or_else(|| "root".to_owned()),
         time_limit: time_limit(spec),
+        stall_limit: stall_limit(spec),
+        play_limit: minutes(spec.run_policy.as_ref().and_then(|policy| policy.play_minutes)),
     })
 }

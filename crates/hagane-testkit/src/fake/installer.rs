@@ -301,6 +301,7 @@ impl ClusterInstaller for FakeInstaller {
                 started_at: None,
                 finished_at: None,
                 log,
+                estimate: None,
             },
             Some(run) => RunObservation {
                 state: run.state.clone(),
@@ -308,6 +309,7 @@ impl ClusterInstaller for FakeInstaller {
                 started_at: Some(run.started_at),
                 finished_at: run.finished_at,
                 log,
+                estimate: None,
             },
         })
     }

@@ -157,11 +157,15 @@ async fn an_installer_that_is_not_set_up_is_named_before_anything_is_recorded() 
 #[tokio::test]
 async fn ends_of_runs_are_told_apart_and_a_retry_starts_another_one() {
     let site = Site::running(&[(1, 4, 8)]).await;
-    let uid = site.provision("edge", one_master(2, "4Gi")).await;
+    let mut spec = one_master(2, "4Gi");
+    spec["runPolicy"] = json!({"retries": 0});
+    let uid = site.provision("edge", spec).await;
     for (number, (exit, reason)) in [
         (RunExit::Failed { status: 2 }, "InstallFailed"),
         (RunExit::Killed { signal: 9 }, "InstallInterrupted"),
         (RunExit::TimedOut, "InstallTimedOut"),
+        (RunExit::Stalled { seconds: 60 }, "InstallTimedOut"),
+        (RunExit::PlayTimedOut { play: "Join".to_owned(), seconds: 60 }, "InstallTimedOut"),
         (RunExit::Cancelled, "InstallInterrupted"),
         (RunExit::Lost, "RunLost"),
         (RunExit::NotStarted { message: "no such file".to_owned() }, "InstallNotStarted"),
@@ -178,7 +182,7 @@ async fn ends_of_runs_are_told_apart_and_a_retry_starts_another_one() {
         site.world.patch(provisionings(), "edge", retry(&format!("{number} $(x)/.."))).await;
     }
     let ready = site.install("edge").await;
-    assert_eq!((site.installer.begun().len(), ready["status"]["run"]["retry"].as_str()), (7, Some("5 $(x)/..")));
+    assert_eq!((site.installer.begun().len(), ready["status"]["run"]["retry"].as_str()), (9, Some("7 $(x)/..")));
     assert_eq!(site.claimed(&uid).await, ["host-1"]);
     site.every_run_was_one();
 }

@@ -11,7 +11,7 @@ use crate::testing::text;
 use crate::{Settings, run};
 
 /// Control loops of another holder on the same API, with an installer of their own that knows nothing.
-fn start_elsewhere(site: &Site) -> (tokio::task::JoinHandle<()>, CancellationToken) {
+pub(super) fn start_elsewhere(site: &Site) -> (tokio::task::JoinHandle<()>, CancellationToken) {
     let mut context = site.world.context();
     context.settings = Arc::new(Settings { holder: "elsewhere".to_owned(), ..site.world.settings.clone() });
     let kind = hagane_ports::InstallerKind::Kubeadm;

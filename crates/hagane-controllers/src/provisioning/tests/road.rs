@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use hagane_api::keys::OWNER_UID_LABEL;
-use hagane_ports::{HostStats, NodeRole, RunExit, RunProgress, TaskFailure};
+use hagane_ports::{HostStats, NodeRole, PlayTime, RunExit, RunProgress, TaskFailure, TaskTime};
 use hagane_testkit::fake::{FakeInstaller, ProbeAnswer};
 use k8s_openapi::api::core::v1::Event;
 use kube::api::{Api, ListParams};
@@ -115,7 +115,9 @@ async fn status_follows_the_run_task_by_task() {
         tasks_started: 4,
         tasks_total: Some(40),
         hosts: BTreeMap::from([("edge-master-1".to_owned(), counts)]),
-        failures: Vec::new(),
+        plays: vec![PlayTime { play: "Hosts".to_owned(), milliseconds: Some(2500) }],
+        slowest: vec![TaskTime { task: "copy".to_owned(), host: "edge-master-1".to_owned(), milliseconds: 1999 }],
+        ..RunProgress::default()
     };
     site.installer.set_progress(&id, progress.clone());
     let running =
@@ -128,15 +130,28 @@ async fn status_follows_the_run_task_by_task() {
         json!({"ok": 3, "changed": 2, "failed": 0, "unreachable": 0, "skipped": 1})
     );
     assert_eq!((text(&run["log"]), &run["installer"]), (format!("/runs/{id}/log"), &json!("kubeadm")));
+    assert_eq!(run["plays"], json!([{"play": "Hosts", "seconds": 2}]));
+    assert_eq!(run["slowest"], json!([{"task": "copy", "host": "edge-master-1", "seconds": 1}]));
     assert_eq!(message(&running), "task 4 of 40: install containerd");
     let task = "install containerd".to_owned();
-    progress.failures = vec![TaskFailure { task, host: "edge-master-1".to_owned(), state: "failed".to_owned() }];
+    progress.failures = vec![TaskFailure {
+        task,
+        host: "edge-master-1".to_owned(),
+        state: "failed".to_owned(),
+        message: "no space left".to_owned(),
+        output: "one\ntwo".to_owned(),
+    }];
     site.installer.set_progress(&id, progress);
     site.installer.finish(&id, RunExit::Failed { status: 2 });
     let failed = site.until("edge", "InstallFailed").await;
     let run = &failed["status"]["run"];
     assert_eq!((&run["state"], &failed["status"]["phase"]), (&json!("Failed"), &json!("Failed")));
-    assert_eq!(run["failures"], json!([{"task": "install containerd", "host": "edge-master-1", "state": "failed"}]));
+    let told = json!({
+        "task": "install containerd", "host": "edge-master-1", "state": "failed", "message": "no space left",
+        "output": "one\ntwo",
+    });
+    assert_eq!((&run["failures"], &run["attempt"]), (&json!([told]), &json!(1)));
+    assert!(text(&run["message"]).ends_with("edge-master-1 (failed): no space left"), "{}", run["message"]);
     assert!(run["finishedAt"].is_string() && run["seconds"].is_u64(), "{run}");
     assert!(message(&failed).contains("\"install containerd\" on edge-master-1"), "{}", message(&failed));
     assert_eq!(site.secret("edge-kubeconfig").await, None);

@@ -13,7 +13,7 @@ use super::super::demands::Wanted;
 use super::super::facts::{
     Claim, Facts, KubeconfigFact, RunEnd, RunRecord, RunSeen, SecretFact, StartFact, StartFailure,
 };
-use super::super::order::order;
+use super::super::order::{next_try, order};
 use super::super::{Action, Decision};
 use super::place::{no_installer, no_key};
 use super::say::Say;
@@ -25,6 +25,14 @@ const RUN_POLL: Duration = Duration::from_secs(2);
 const CLUSTER_POLL: Duration = Duration::from_secs(10);
 /// Pause before something outside is tried again.
 const RETRY: Duration = Duration::from_secs(30);
+/// How often a run that is ended is looked at.
+const CANCEL_POLL: Duration = Duration::from_secs(2);
+/// Tries after the first one, where the spec says nothing.
+const RETRIES: u32 = 2;
+/// Pause before the second try; each further one is twice as long.
+const PAUSE_FIRST: Duration = Duration::from_secs(30);
+/// Longest pause.
+const PAUSE_MAX: Duration = Duration::from_secs(600);
 /// Time beyond its limit after which a run of another holder is dead for sure: the limit is kept by the run itself.
 const GRACE: Duration = Duration::from_secs(600);
 
@@ -47,6 +55,10 @@ enum Stage {
 pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, say: Say) -> Followed {
     let Some(run) = &facts.run else { return Followed::NothingToFollow(say) };
     let decision = match stage(facts, run) {
+        Stage::Intended if is_named(facts.cancel.as_ref(), run) && asks_anew(facts, run) => {
+            return Followed::NothingToFollow(say);
+        }
+        Stage::Intended if is_named(facts.cancel.as_ref(), run) => failed(facts, run, &RunEnd::Cancelled, say),
         Stage::Intended if run.generation != facts.generation || wanted.is_err() || !hosts_stand(facts) => {
             return Followed::NothingToFollow(say);
         }
@@ -68,15 +80,72 @@ pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, sa
             }
         }
         Stage::Intended => start(facts, run, say),
+        Stage::Running(_) if is_named(facts.cancel.as_ref(), run) => cancelling(run, say),
         Stage::Running(progress) => installing(say, progress),
         Stage::HeldElsewhere => held_elsewhere(run, say),
         Stage::Unreadable(problem) => {
             let message = format!("the record of run {} cannot be read: {problem}", run.id);
             say.ends(Phase::Installing, Reason::Installing, message, Next::After(RETRY, Wait::Run))
         }
-        Stage::Ended(end) => failed(run, &end, say),
+        Stage::Ended(end) if wanted.is_ok() && is_tried_again(facts, run, &end) => try_again(facts, run, &end, say),
+        Stage::Ended(end) => failed(facts, run, &end, say),
     };
     Followed::Decided(decision)
+}
+
+/// Whether a person named this run by an annotation.
+fn is_named(annotation: Option<&String>, run: &RunRecord) -> bool {
+    annotation == Some(&run.id)
+}
+
+/// Whether the run is tried again unasked: for what it broke of passes by itself, and every playbook passes quickly over
+/// what is done already. A task that failed fails again, so it stops there, and a person looks.
+fn is_tried_again(facts: &Facts, run: &RunRecord, end: &RunEnd) -> bool {
+    let passes = matches!(end, RunEnd::Failed { unreachable: true, .. } | RunEnd::Interrupted);
+    passes
+        && run.verb.may_be_tried_again()
+        && run.holder == facts.holder
+        && run.attempt <= retries(facts)
+        && !is_named(facts.cancel.as_ref(), run)
+        && hosts_stand(facts)
+}
+
+fn retries(facts: &Facts) -> u32 {
+    let policy = facts.spec.as_ref().ok().and_then(|spec| spec.run_policy.as_ref());
+    let asked = policy.and_then(|policy| policy.retries).and_then(|count| u32::try_from(count).ok());
+    asked.unwrap_or(RETRIES)
+}
+
+/// Pause between the end of this try of a run and the next one.
+#[must_use]
+pub fn retry_pause(attempt: u32) -> Duration {
+    let doubled = 2_u32.saturating_pow(attempt.saturating_sub(1));
+    PAUSE_FIRST.saturating_mul(doubled).min(PAUSE_MAX)
+}
+
+fn try_again(facts: &Facts, run: &RunRecord, end: &RunEnd, say: Say) -> Decision {
+    let pause = retry_pause(run.attempt);
+    let left = pause.saturating_sub(run.ended.unwrap_or(pause));
+    let (attempt, of) = (run.attempt.saturating_add(1), retries(facts).saturating_add(1));
+    let message = format!("run {} {}; try {attempt} of {of} follows by itself", run.id, told(end));
+    let say = say.with(Type::Installed, False, Reason::RetryingRun, message.clone());
+    if left.is_zero() {
+        let retry = vec![Action::RetryRun { id: next_try(run), attempt }];
+        return say.does(Phase::Installing, Reason::RetryingRun, message, retry);
+    }
+    say.ends(Phase::Waiting, Reason::RetryingRun, message, Next::After(left, Wait::Retry))
+}
+
+fn cancelling(run: &RunRecord, say: Say) -> Decision {
+    let message =
+        format!("run {} is ended: the annotation {} names it", run.id, hagane_api::keys::CANCEL_RUN_ANNOTATION);
+    let decision = say.with(Type::Installed, False, Reason::CancellingRun, message.clone()).ends(
+        Phase::Installing,
+        Reason::CancellingRun,
+        message,
+        Next::After(CANCEL_POLL, Wait::Cancellation),
+    );
+    Decision { actions: vec![Action::CancelRun { id: run.id.clone() }], ..decision }
 }
 
 /// Whether another spec or another retry is asked for than the run answers.
@@ -93,8 +162,9 @@ fn hosts_stand(facts: &Facts) -> bool {
 /// What is seen now comes first: it names task and status, and a run that was given up for lost may show up again. The
 /// recorded word is enough where nothing is seen.
 fn stage(facts: &Facts, run: &RunRecord) -> Stage {
-    // The run itself keeps its limit, so later than that nothing of it lives, wherever it was started.
-    let expired = run.age > run.limit.saturating_add(GRACE);
+    // The run itself keeps its limit, so later than that nothing of it lives, wherever it was started. Before that a person
+    // may know that its machine is gone.
+    let expired = run.age > run.limit.saturating_add(GRACE) || is_named(facts.abandon.as_ref(), run);
     match (&facts.seen, recorded_end(run.state)) {
         (RunSeen::Running { progress }, _) => Stage::Running(progress.clone()),
         (RunSeen::Finished(end), _) => Stage::Ended(end.clone()),
@@ -146,7 +216,7 @@ fn recorded_end(state: RunWord) -> Option<RunEnd> {
     match state {
         RunWord::Starting | RunWord::Running => None,
         RunWord::Succeeded => Some(RunEnd::Succeeded),
-        RunWord::Failed => Some(RunEnd::Failed { status: -1, task: None }),
+        RunWord::Failed => Some(RunEnd::Failed { status: -1, task: None, message: String::new(), unreachable: false }),
         RunWord::Killed => Some(RunEnd::Killed { signal: 0 }),
         RunWord::TimedOut => Some(RunEnd::TimedOut),
         RunWord::Cancelled => Some(RunEnd::Cancelled),
@@ -156,7 +226,13 @@ fn recorded_end(state: RunWord) -> Option<RunEnd> {
 }
 
 fn held_elsewhere(run: &RunRecord, say: Say) -> Decision {
-    let message = format!("run {} was started by {} and may still live there", run.id, run.holder);
+    let message = format!(
+        "run {id} was started by {holder} and may still live there; where that machine is gone for good, the annotation \
+         {key}={id} says so",
+        id = run.id,
+        holder = run.holder,
+        key = hagane_api::keys::ABANDON_RUN_ANNOTATION
+    );
     say.with(Type::Installed, Unknown, Reason::RunHeldElsewhere, message.clone()).ends(
         Phase::Installing,
         Reason::RunHeldElsewhere,
@@ -213,27 +289,62 @@ fn installing(say: Say, progress: String) -> Decision {
     )
 }
 
-fn failed(run: &RunRecord, end: &RunEnd, say: Say) -> Decision {
-    let (reason, what) = match end {
-        RunEnd::Succeeded => (Reason::Installed, "ended well".to_owned()),
-        RunEnd::Failed { task: Some((task, host)), .. } => {
-            (Reason::InstallFailed, format!("failed in task {task:?} on {host}"))
-        }
-        RunEnd::Failed { status: -1, task: None } => (Reason::InstallFailed, "failed".to_owned()),
-        RunEnd::Failed { status, task: None } => (Reason::InstallFailed, format!("failed with status {status}")),
-        RunEnd::Killed { signal: 0 } => (Reason::InstallInterrupted, "was killed".to_owned()),
-        RunEnd::Killed { signal } => (Reason::InstallInterrupted, format!("was killed by signal {signal}")),
-        RunEnd::TimedOut => (Reason::InstallTimedOut, "took longer than spec.timeLimitMinutes".to_owned()),
-        RunEnd::Cancelled => (Reason::InstallInterrupted, "was cancelled".to_owned()),
-        RunEnd::Lost => (Reason::RunLost, "vanished without a record".to_owned()),
-        RunEnd::NotStarted { message } => (Reason::InstallNotStarted, format!("could not be started: {message}")),
+fn failed(facts: &Facts, run: &RunRecord, end: &RunEnd, say: Say) -> Decision {
+    let reason = match end {
+        RunEnd::Succeeded => Reason::Installed,
+        RunEnd::Failed { .. } => Reason::InstallFailed,
+        RunEnd::Killed { .. } | RunEnd::Cancelled => Reason::InstallInterrupted,
+        RunEnd::TimedOut | RunEnd::Stalled { .. } | RunEnd::PlayTimedOut { .. } => Reason::InstallTimedOut,
+        RunEnd::Lost | RunEnd::Interrupted => Reason::RunLost,
+        RunEnd::NotStarted { .. } => Reason::InstallNotStarted,
     };
+    // Where nothing is seen any more, what was told when there was more to see than the recorded word.
+    let recorded = run.message.clone().filter(|_| !matches!(facts.seen, RunSeen::Finished(_)));
+    let what = recorded.unwrap_or_else(|| told(end));
+    let tries = if run.attempt > 1 { format!(" at try {}", run.attempt) } else { String::new() };
     let message = format!(
-        "run {} {what}; a change of the spec or of the annotation {} starts another one",
+        "run {} {what}{tries}; a change of the spec or of the annotation {} starts another one",
         run.id,
         hagane_api::keys::RETRY_ANNOTATION
     );
     say.with(Type::Installed, False, reason, message.clone()).failed(reason, message)
+}
+
+/// Why a run ended, for `status.run.message` and to go after its name in a sentence.
+#[must_use]
+pub fn told(end: &RunEnd) -> String {
+    match end {
+        RunEnd::Succeeded => "ended well".to_owned(),
+        RunEnd::Failed { task: Some((task, host)), message, .. } if message.is_empty() => {
+            format!("failed in task {task:?} on {host}")
+        }
+        RunEnd::Failed { task: Some((task, host)), message, .. } => {
+            format!("failed in task {task:?} on {host}: {message}")
+        }
+        RunEnd::Failed { status: -1, task: None, .. } => "failed".to_owned(),
+        RunEnd::Failed { status, task: None, .. } => format!("failed with status {status}"),
+        RunEnd::Killed { signal: 0 } => "was killed".to_owned(),
+        RunEnd::Killed { signal } => format!("was killed by signal {signal}"),
+        RunEnd::TimedOut => "took longer than spec.timeLimitMinutes".to_owned(),
+        RunEnd::Stalled { limit, task } => {
+            let at = task.as_ref().map(|task| format!(" in task {task:?}")).unwrap_or_default();
+            format!("showed no sign of life for {}{at} (spec.runPolicy.stallMinutes)", minutes(*limit))
+        }
+        RunEnd::PlayTimedOut { play, limit } => {
+            format!("was in the play {play:?} for more than {} (spec.runPolicy.playMinutes)", minutes(*limit))
+        }
+        RunEnd::Cancelled => "was cancelled".to_owned(),
+        RunEnd::Lost => "vanished without a record".to_owned(),
+        RunEnd::Interrupted => "lost its supervisor: the machine went down or the process was killed".to_owned(),
+        RunEnd::NotStarted { message } => format!("could not be started: {message}"),
+    }
+}
+
+fn minutes(limit: Duration) -> String {
+    match limit.as_secs() {
+        seconds if seconds % 60 == 0 => format!("{} minutes", seconds / 60),
+        seconds => format!("{seconds} seconds"),
+    }
 }
 
 /// Goes on once the kubeconfig of a successful run is kept.

@@ -86,7 +86,7 @@ fn a_wish_that_is_taken_back_before_its_run_gives_the_host_back() {
 #[test]
 fn a_join_that_fails_leaves_the_cluster_ready_and_is_tried_again_when_asked() {
     let mut world = standing();
-    world.end = RunEnd::Failed { status: 2, task: Some(("Join the workers".to_owned(), "edge-worker-3".to_owned())) };
+    world.end = super::steps::broken_in(Some(("Join the workers".to_owned(), "edge-worker-3".to_owned())));
     ask(&mut world, sizes(3));
     let decision = world.settle();
     assert_eq!((told(&decision, "Ready").0, told(&decision, "Installed").0), ("Ready", ""));

@@ -3,5 +3,6 @@
 mod change;
 mod demands;
 mod model;
+mod runs;
 mod steps;
 mod world;

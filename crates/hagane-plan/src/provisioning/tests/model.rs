@@ -27,7 +27,7 @@ fn the_whole_road() {
 #[test]
 fn a_failed_run_is_followed_by_another_only_when_asked() {
     let mut world = World::new(facts());
-    world.end = RunEnd::Failed { status: 2, task: Some(("install containerd".to_owned(), "edge-worker-1".to_owned())) };
+    world.end = super::steps::broken_in(Some(("install containerd".to_owned(), "edge-worker-1".to_owned())));
     let decision = world.settle();
     assert_eq!((world.started, decision.conditions[0].reason), (1, "InstallFailed"));
     let message = &decision.conditions[0].message;

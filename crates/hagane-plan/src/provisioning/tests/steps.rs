@@ -14,7 +14,7 @@ use super::super::{
 use super::world::{US, World, facts, spec};
 use crate::decision::Next;
 
-fn ready(decision: &Decision) -> (&'static str, &str) {
+pub(super) fn ready(decision: &Decision) -> (&'static str, &str) {
     let found = decision.conditions.iter().find(|condition| condition.r#type == "Ready");
     found.map_or(("", ""), |condition| (condition.reason, condition.message.as_str()))
 }
@@ -43,7 +43,7 @@ fn reachable() -> Facts {
     facts
 }
 
-fn with_run(state: RunWord, seen: RunSeen) -> Facts {
+pub(super) fn with_run(state: RunWord, seen: RunSeen) -> Facts {
     let run = RunRecord {
         id: "u-1".to_owned(),
         generation: 1,
@@ -52,10 +52,27 @@ fn with_run(state: RunWord, seen: RunSeen) -> Facts {
         settings: None,
         holder: US.to_owned(),
         state,
+        message: None,
+        attempt: 1,
+        ended: None,
         age: Duration::from_secs(5),
         limit: Duration::from_secs(3600),
     };
     Facts { run: Some(run), seen, ..reachable() }
+}
+
+pub(super) fn broken_in(task: Option<(String, String)>) -> RunEnd {
+    RunEnd::Failed { status: 2, task, message: String::new(), unreachable: false }
+}
+
+pub(super) fn broken(unreachable: bool) -> RunEnd {
+    let task = Some(("Join".to_owned(), "edge-worker-1".to_owned()));
+    RunEnd::Failed { status: 2, task, message: "no route".to_owned(), unreachable }
+}
+
+fn ended_just_now() -> Option<RunRecord> {
+    let run = with_run(RunWord::Running, RunSeen::Absent).run;
+    run.map(|run| RunRecord { ended: Some(Duration::from_secs(1)), ..run })
 }
 
 fn checked(result: HostCheckResult) -> Facts {
@@ -248,9 +265,13 @@ fn situations() -> Vec<Facts> {
         with_run(RunWord::Running, RunSeen::Unreadable(text())),
         elsewhere,
         with_run(RunWord::Running, RunSeen::Absent),
-        ended(RunEnd::Failed { status: 2, task: None }),
+        ended(broken(false)),
+        ended(broken(true)),
+        Facts { run: ended_just_now(), ..ended(broken(true)) },
         ended(RunEnd::Killed { signal: 9 }),
         ended(RunEnd::TimedOut),
+        ended(RunEnd::Stalled { limit: Duration::from_secs(60), task: None }),
+        ended(RunEnd::PlayTimedOut { play: text(), limit: Duration::from_secs(61) }),
         ended(RunEnd::Cancelled),
         ended(RunEnd::NotStarted { message: text() }),
         kubeconfig(KubeconfigFact::NotFetched),

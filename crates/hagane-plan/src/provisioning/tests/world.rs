@@ -48,6 +48,8 @@ pub(super) fn facts() -> Facts {
         finalizer: false,
         paused: false,
         retry: None,
+        cancel: None,
+        abandon: None,
         cluster: "edge".to_owned(),
         spec: Ok(spec(
             json!({"master": {"cpu": 2, "memory": "4Gi"}, "worker": {"cpu": 4, "memory": "8Gi"}, "replicas": 2}),
@@ -185,9 +187,16 @@ impl World {
                     settings: settings.clone(),
                     holder: US.to_owned(),
                     state: RunWord::Starting,
+                    message: None,
+                    attempt: 1,
+                    ended: None,
                     age: Duration::ZERO,
                     limit: Duration::from_secs(3600),
                 });
+            }
+            Action::RetryRun { id, attempt } => {
+                let run = facts.run.as_mut().expect("a run that ended is recorded");
+                (run.id, run.attempt, run.state) = (id.clone(), *attempt, RunWord::Starting);
             }
             Action::StartInstall(order) => {
                 let living = self.runs.values().filter(|run| run.is_ok()).count();
@@ -246,6 +255,7 @@ fn short(action: &Action) -> String {
         Action::StartInstall(order) if order.joining.is_empty() => format!("StartInstall[{}]", order.run),
         Action::StartInstall(order) => format!("StartInstall[{} {}]", order.run, order.joining.join(" ")),
         Action::RecordRunIntent { id, .. } => format!("RecordRunIntent[{id}]"),
+        Action::RetryRun { id, .. } => format!("RetryRun[{id}]"),
         Action::ClaimHosts(hosts)
         | Action::PinHostKeys(hosts)
         | Action::CheckFacts(hosts)

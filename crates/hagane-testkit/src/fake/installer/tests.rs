@@ -56,6 +56,7 @@ fn request(run_id: &str, owner_uid: &str) -> InstallRequest {
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key: "a key".to_owned(), known_hosts: Vec::new() },
         time_limit: Duration::from_secs(60),
+        limits: hagane_ports::installer::RunLimits::default(),
     }
 }
 
