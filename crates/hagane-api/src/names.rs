@@ -40,6 +40,61 @@ pub fn dns_subdomain_problem(name: &str) -> Option<String> {
     )
 }
 
+/// Says why `name` is no `[prefix/]name` as label keys and finalizers are, or nothing.
+#[must_use]
+pub fn qualified_name_problem(name: &str) -> Option<String> {
+    let (prefix, short) = match name.split_once('/') {
+        Some((prefix, short)) => (Some(prefix), short),
+        None => (None, name),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".to_owned());
+        }
+        if let Some(problem) = dns_subdomain_problem(prefix) {
+            return Some(format!("prefix part {problem}"));
+        }
+    }
+    if short.is_empty() {
+        return Some("name part must be non-empty".to_owned());
+    }
+    if short.len() > LABEL_LENGTH_MAX {
+        return Some(format!("name part must be no more than {LABEL_LENGTH_MAX} bytes"));
+    }
+    if !word_like(short) {
+        return Some(
+            "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an \
+             alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc')"
+                .to_owned(),
+        );
+    }
+    None
+}
+
+/// Says why `value` is no label value, or nothing.
+#[must_use]
+pub fn label_value_problem(value: &str) -> Option<String> {
+    if value.len() > LABEL_LENGTH_MAX {
+        return Some(format!("must be no more than {LABEL_LENGTH_MAX} bytes"));
+    }
+    if !value.is_empty() && !word_like(value) {
+        return Some(
+            "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must \
+             start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345')"
+                .to_owned(),
+        );
+    }
+    None
+}
+
+fn word_like(text: &str) -> bool {
+    let edge = |byte: Option<u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let bytes = text.as_bytes();
+    edge(bytes.first().copied())
+        && edge(bytes.last().copied())
+        && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'))
+}
+
 /// Most characters of a Linux login name.
 const LOGIN_LENGTH_MAX: usize = 32;
 /// Most characters of a playbook variable's name.

@@ -1,44 +1,16 @@
-//! Checks of a Provisioning that reach beyond one field, and of the names that end up in an inventory.
+//! Checks of a Provisioning beside its nodes, and of the names that end up in an inventory.
 
 use std::collections::BTreeSet;
 
-use super::provisioning::{MASTERS_MAX, ProvisioningSpec};
+use super::provisioning::ProvisioningSpec;
 use crate::field::FieldError;
 use crate::names::{dns_label_problem, dns_subdomain_problem, login_name_problem, variable_name_problem};
 
-/// Node names that Ansible gives a meaning of its own: as groups, or as the machine it runs on.
-const RESERVED_NODES: [&str; 4] = ["all", "ungrouped", "localhost", "etcd"];
-
 pub(super) fn check(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    check_masters(errors, spec);
-    check_node_names(errors, spec);
     check_login(errors, spec);
     check_variables(errors, spec);
     check_add_ons(errors, spec);
     check_subnets(errors, spec);
-}
-
-/// Each master is an etcd member, and two members are worse than one.
-fn check_masters(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    let named = spec.masters.as_ref().map_or(0, Vec::len);
-    let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
-    let count = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
-    // An even `spec.master.replicas` alone is told at its own field.
-    if named > 0 && (1..=MASTERS_MAX).contains(&count) && count % 2 == 0 {
-        let detail = "must be an odd number of masters together with spec.master (each is an etcd member)";
-        errors.push(FieldError::invalid("spec.masters", count, detail));
-    }
-}
-
-fn check_node_names(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    for (list, entries) in [("masters", &spec.masters), ("workers", &spec.workers)] {
-        for (index, item) in entries.iter().flatten().enumerate() {
-            for name in item.keys().filter(|name| RESERVED_NODES.contains(&name.as_str())) {
-                let detail = format!("is no node name: none of {RESERVED_NODES:?}, which mean something to Ansible");
-                errors.push(FieldError::invalid(format!("spec.{list}[{index}]"), name, detail));
-            }
-        }
-    }
 }
 
 fn check_login(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {

@@ -1,6 +1,7 @@
 //! `bpa.akraino.org/v1alpha1`: the Binary Provisioning Agent's kinds.
 
 mod checks;
+pub mod demand;
 pub mod provisioning;
 pub mod reasons;
 pub mod run;

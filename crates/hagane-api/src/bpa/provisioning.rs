@@ -10,9 +10,8 @@ use super::reasons::ProvisioningPhase;
 pub use super::run::{FailedTask, HostCounts, RunPolicy, RunStatus};
 use crate::condition::Condition;
 use crate::field::FieldError;
-use crate::mac::MacAddress;
-use crate::names::dns_label_problem;
-use crate::quantity::Quantity;
+
+pub use super::demand::{HostNeeds, NodeDemand, SizedNodes};
 
 /// Spec of a `Provisioning`. Nodes are asked for by size (`master`, `worker`, `replicas`), by name (`masters`,
 /// `workers`), or both.
@@ -61,54 +60,6 @@ pub struct ProvisioningSpec {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "crate::schema::any_object")]
     pub variables: BTreeMap<String, Value>,
-}
-
-/// Nodes asked for by size.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SizedNodes {
-    /// Logical CPUs a host must have at least; 0 or absent asks nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Quantity>,
-    /// Memory a host must have at least; 0 or absent asks nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Quantity>,
-    /// Disk a host must have at least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<Quantity>,
-    /// Whether the host must be able to share NICs by SR-IOV.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sriov: Option<bool>,
-    /// Whether the host must have Intel `QuickAssist`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qat: Option<bool>,
-    /// How many (masters only: 1, 3 or 5). The number of workers is `spec.replicas`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub replicas: Option<i64>,
-}
-
-/// What a named node needs.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NodeDemand {
-    /// MAC address of one of the host's NICs, in any usual spelling.
-    #[serde(rename = "mac-address", default, skip_serializing_if = "Option::is_none")]
-    pub mac_address: Option<String>,
-    /// Logical CPUs the host must have at least; 0 or absent asks nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<Quantity>,
-    /// Memory the host must have at least; 0 or absent asks nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory: Option<Quantity>,
-    /// Disk the host must have at least.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub disk: Option<Quantity>,
-    /// Whether the host must be able to share NICs by SR-IOV.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub sriov: Option<bool>,
-    /// Whether the host must have Intel `QuickAssist`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub qat: Option<bool>,
 }
 
 /// Which installer runs.
@@ -271,14 +222,7 @@ pub fn validate(new: &Value, _: Option<&Value>) -> Vec<FieldError> {
 #[must_use]
 pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
-    for (name, sized) in [("master", &spec.master), ("worker", &spec.worker)] {
-        if let Some(sized) = sized {
-            let path = format!("spec.{name}");
-            check_amounts(&mut errors, &path, sized.cpu.as_ref(), sized.memory.as_ref(), sized.disk.as_ref());
-        }
-    }
-    check_counts(&mut errors, spec);
-    check_named(&mut errors, spec);
+    super::demand::check(&mut errors, spec);
     super::checks::check(&mut errors, spec);
     for (field, cidr) in [("spec.PodSubnet", &spec.pod_subnet), ("spec.serviceSubnet", &spec.service_subnet)] {
         if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty())
@@ -288,142 +232,6 @@ pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
         }
     }
     errors
-}
-
-fn check_amounts(
-    errors: &mut Vec<FieldError>,
-    path: &str,
-    cpu: Option<&Quantity>,
-    memory: Option<&Quantity>,
-    disk: Option<&Quantity>,
-) {
-    if let Some((cpu, Err(problem))) = cpu.map(|cpu| (cpu, cpu.cpus())) {
-        errors.push(FieldError::invalid(format!("{path}.cpu"), cpu, problem.to_string()));
-    }
-    for (name, amount) in [("memory", memory), ("disk", disk)] {
-        if let Some((amount, Err(problem))) = amount.map(|amount| (amount, amount.bytes())) {
-            errors.push(FieldError::invalid(format!("{path}.{name}"), amount, problem.to_string()));
-        }
-    }
-}
-
-/// Most masters of a cluster: etcd gets slower with every member, and placing many masters of different sizes takes long.
-pub(super) const MASTERS_MAX: i64 = 9;
-
-fn check_counts(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    if let Some(count) = spec.master.as_ref().and_then(|master| master.replicas)
-        && ![1, 3, 5].contains(&count)
-    {
-        errors.push(FieldError::invalid("spec.master.replicas", count, "must be 1, 3 or 5 (etcd needs an odd number)"));
-    }
-    if let Some(count) = spec.worker.as_ref().and_then(|worker| worker.replicas) {
-        errors.push(FieldError::invalid("spec.worker.replicas", count, "is not a field of workers: use spec.replicas"));
-    }
-    if let Some(count) = spec.replicas {
-        if !(0..=5000).contains(&count) {
-            errors.push(FieldError::invalid("spec.replicas", count, "must be from 0 to 5000"));
-        } else if spec.worker.is_none() && count > 0 {
-            errors.push(FieldError::invalid(
-                "spec.replicas",
-                count,
-                "counts workers by size: spec.worker is needed with it",
-            ));
-        }
-    }
-    let named = spec.masters.as_ref().map_or(0, Vec::len);
-    let sized = spec.master.as_ref().map_or(0, |master| master.replicas.unwrap_or(1).max(0));
-    let masters = i64::try_from(named).unwrap_or(i64::MAX).saturating_add(sized);
-    if masters > MASTERS_MAX {
-        let detail =
-            format!("must be at most {MASTERS_MAX} masters together with spec.master (each is an etcd member)");
-        errors.push(FieldError::invalid("spec.masters", masters, detail));
-    }
-    if masters == 0 {
-        errors.push(FieldError::required("spec.masters", "at least one master is needed: spec.master or spec.masters"));
-    }
-}
-
-/// Names, MAC addresses and amounts of the nodes by name. The same name and MAC in both lists is one node in both roles.
-fn check_named(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
-    let mut by_name: BTreeMap<&str, (&'static str, Option<MacAddress>, String)> = BTreeMap::new();
-    let mut by_mac: BTreeMap<MacAddress, (&str, String)> = BTreeMap::new();
-    for (list, entries) in [("masters", &spec.masters), ("workers", &spec.workers)] {
-        for (index, item) in entries.iter().flatten().enumerate() {
-            let path = format!("spec.{list}[{index}]");
-            if item.len() != 1 {
-                let names: Vec<_> = item.keys().collect();
-                errors.push(FieldError::invalid(&path, names, "must hold exactly one node name"));
-                continue;
-            }
-            for (name, demand) in item {
-                let field = format!("{path}.{name}");
-                if let Some(problem) = dns_label_problem(name) {
-                    errors.push(FieldError::invalid(&path, name, format!("is no node name: {problem}")));
-                }
-                check_amounts(errors, &field, demand.cpu.as_ref(), demand.memory.as_ref(), demand.disk.as_ref());
-                let mac = check_mac(errors, &field, demand.mac_address.as_deref());
-                check_name_twice(errors, &mut by_name, name, list, mac, &field);
-                check_mac_twice(errors, &mut by_mac, name, mac, &field);
-            }
-        }
-    }
-}
-
-fn check_mac(errors: &mut Vec<FieldError>, field: &str, text: Option<&str>) -> Option<MacAddress> {
-    let text = text?;
-    match text.parse::<MacAddress>() {
-        Ok(mac) => Some(mac),
-        Err(problem) => {
-            errors.push(FieldError::invalid(format!("{field}.mac-address"), text, problem.to_string()));
-            None
-        }
-    }
-}
-
-fn check_name_twice<'a>(
-    errors: &mut Vec<FieldError>,
-    seen: &mut BTreeMap<&'a str, (&'static str, Option<MacAddress>, String)>,
-    name: &'a str,
-    list: &'static str,
-    mac: Option<MacAddress>,
-    field: &str,
-) {
-    match seen.get(name) {
-        Some((first_list, first_mac, first)) if *first_list == list || *first_mac != mac => {
-            errors.push(FieldError::duplicate(
-                field,
-                name,
-                format!("the name stands at {first} too, for another host"),
-            ));
-        }
-        Some(_) => {}
-        None => {
-            seen.insert(name, (list, mac, field.to_owned()));
-        }
-    }
-}
-
-fn check_mac_twice<'a>(
-    errors: &mut Vec<FieldError>,
-    seen: &mut BTreeMap<MacAddress, (&'a str, String)>,
-    name: &'a str,
-    mac: Option<MacAddress>,
-    field: &str,
-) {
-    let Some(mac) = mac else { return };
-    match seen.get(&mac) {
-        Some((first_name, first)) if *first_name != name => {
-            errors.push(FieldError::duplicate(
-                format!("{field}.mac-address"),
-                mac,
-                format!("the host stands at {first} too, under another name"),
-            ));
-        }
-        Some(_) => {}
-        None => {
-            seen.insert(mac, (name, field.to_owned()));
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! From the spec of a Provisioning to the nodes it asks for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use hagane_api::bpa::provisioning::{Assignment, NodeDemand, ProvisioningSpec, RolePlan, SizedNodes, validate_spec};
+use hagane_api::bpa::demand::{HostNeeds, NodeDemand, SizedNodes};
+use hagane_api::bpa::provisioning::{Assignment, ProvisioningSpec, RolePlan, validate_spec};
 use hagane_api::field::FieldError;
 use hagane_api::names::dns_label_problem;
 use hagane_api::quantity::{ByteSize, MilliCpus, Quantity};
@@ -69,16 +70,21 @@ struct Nodes<'a> {
 
 impl Nodes<'_> {
     /// Nodes by name. One that stands in both lists is one node in both roles, and needs what either asks.
-    fn named(&mut self, list: &[std::collections::BTreeMap<String, NodeDemand>], role: NodeRole) {
-        for (name, demand) in list.iter().flatten() {
-            let needs = needs_of(demand);
-            self.taken.insert(name.clone());
-            match self.demands.iter_mut().find(|known| known.node == *name) {
-                Some(known) => {
-                    known.roles.push(role);
-                    known.needs = both(&known.needs, &needs);
+    fn named(&mut self, list: &[BTreeMap<String, NodeDemand>], role: NodeRole) {
+        let known: BTreeMap<String, usize> =
+            self.demands.iter().enumerate().map(|(place, demand)| (demand.node.clone(), place)).collect();
+        for (name, entry) in list.iter().flatten() {
+            let mac = entry.mac_address.as_deref().and_then(|text| text.parse().ok());
+            let needs = Needs { mac, ..needs_of(&entry.needs) };
+            for node in entry.nodes(name) {
+                self.taken.insert(node.clone());
+                match known.get(&node).and_then(|place| self.demands.get_mut(*place)) {
+                    Some(known) => {
+                        known.roles.push(role);
+                        known.needs = both(&known.needs, &needs);
+                    }
+                    None => self.demands.push(Demand { node, roles: vec![role], needs: needs.clone() }),
                 }
-                None => self.demands.push(Demand { node: name.clone(), roles: vec![role], needs }),
             }
         }
     }
@@ -102,14 +108,7 @@ impl Nodes<'_> {
             next = next.saturating_add(1);
             names.extend(Some(name).filter(|name| !self.taken.contains(name)));
         }
-        let needs = Needs {
-            cpu: cpus(size.cpu.as_ref()),
-            memory: bytes(size.memory.as_ref()),
-            disk: bytes(size.disk.as_ref()),
-            sriov: size.sriov == Some(true),
-            qat: size.qat == Some(true),
-            ..Needs::default()
-        };
+        let needs = needs_of(&size.needs);
         for node in names {
             self.taken.insert(node.clone());
             self.demands.push(Demand { node, roles: vec![role], needs: needs.clone() });
@@ -128,27 +127,38 @@ fn number(node: &str, prefix: &str) -> Option<i64> {
     (number > 0 && number.to_string() == digits).then_some(number)
 }
 
-fn needs_of(demand: &NodeDemand) -> Needs {
+fn needs_of(asked: &HostNeeds) -> Needs {
     Needs {
-        cpu: cpus(demand.cpu.as_ref()),
-        memory: bytes(demand.memory.as_ref()),
-        disk: bytes(demand.disk.as_ref()),
-        sriov: demand.sriov == Some(true),
-        qat: demand.qat == Some(true),
-        mac: demand.mac_address.as_deref().and_then(|text| text.parse().ok()),
-        ..Needs::default()
+        cpu: cpus(asked.cpu.as_ref()),
+        memory: bytes(asked.memory.as_ref()),
+        disk: bytes(asked.disk.as_ref()),
+        nic_count: asked.nics.and_then(|nics| u32::try_from(nics).ok()).unwrap_or_default(),
+        sriov: asked.sriov == Some(true),
+        qat: asked.qat == Some(true),
+        gpu: asked.gpu == Some(true),
+        architecture: asked.architecture().map(str::to_owned),
+        labels: asked.labels.clone(),
+        failure_domain: asked.failure_domain.clone(),
+        host_name: asked.host_name.clone(),
+        mac: None,
     }
 }
 
+/// What either asks. They do not contradict each other: `validate_spec` looked.
 fn both(left: &Needs, right: &Needs) -> Needs {
     Needs {
         cpu: left.cpu.max(right.cpu),
         memory: left.memory.max(right.memory),
         disk: left.disk.max(right.disk),
+        nic_count: left.nic_count.max(right.nic_count),
         sriov: left.sriov || right.sriov,
         qat: left.qat || right.qat,
+        gpu: left.gpu || right.gpu,
+        architecture: left.architecture.clone().or_else(|| right.architecture.clone()),
+        labels: left.labels.iter().chain(&right.labels).map(|(key, value)| (key.clone(), value.clone())).collect(),
+        failure_domain: left.failure_domain.clone().or_else(|| right.failure_domain.clone()),
         mac: left.mac.or(right.mac),
-        ..left.clone()
+        host_name: left.host_name.clone().or_else(|| right.host_name.clone()),
     }
 }
 

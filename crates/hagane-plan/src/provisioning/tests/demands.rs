@@ -84,6 +84,44 @@ fn a_master_given_as_a_worker_too_is_one_node_in_both_roles() {
 }
 
 #[test]
+fn reads_every_need() {
+    let every = json!({
+        "cpu": 4, "memory": "8Gi", "disk": "100Gi", "nics": 2, "sriov": true, "qat": true, "gpu": true, "arch": "x86_64",
+        "labels": {"row": "7", "ssd": ""}, "failureDomain": "rack-1", "hostName": "h1",
+    });
+    let text = "host h1, 4 CPUs, 8 GiB of memory, 100 GiB of disk, 2 NICs, sriov, qat, gpu, architecture amd64, \
+                failure domain rack-1, label row=7, label ssd=";
+    assert_eq!(nodes(&ask(json!({"master": every})))[0], format!("edge-master-1 master+worker: {text}"));
+    assert_eq!(nodes(&ask(json!({"master": {}, "workers": [{"w": every}]})))[1], format!("w worker: {text}"));
+}
+
+#[test]
+fn replicas_of_a_name_are_numbered_nodes() {
+    let wanted = ask(json!({
+        "masters": [{"m": {"replicas": 3, "failureDomain": "a"}}],
+        "workers": [{"gpu": {"gpu": true, "replicas": 2}}, {"none": {"replicas": 0}}, {"m": {"replicas": 3, "arch": "arm64"}}],
+    }));
+    let master = "architecture arm64, failure domain a";
+    assert_eq!(
+        nodes(&wanted),
+        [
+            format!("m-1 master+worker: {master}"),
+            format!("m-2 master+worker: {master}"),
+            format!("m-3 master+worker: {master}"),
+            "gpu-1 worker: gpu".to_owned(),
+            "gpu-2 worker: gpu".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn a_number_that_a_name_has_is_left_out() {
+    let wanted = ask(json!({"master": {}, "worker": {}, "replicas": 2, "workers": [{"edge-worker": {"replicas": 2}}]}));
+    let names: Vec<&str> = wanted.demands.iter().map(|demand| demand.node.as_str()).collect();
+    assert_eq!(names, ["edge-master-1", "edge-worker-1", "edge-worker-2", "edge-worker-3", "edge-worker-4"]);
+}
+
+#[test]
 fn numbers_are_never_used_again() {
     let entry = |node: &str| Assignment { node: node.to_owned(), ..Assignment::default() };
     let plan = RolePlan {
