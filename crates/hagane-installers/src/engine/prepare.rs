@@ -231,6 +231,8 @@ fn render_config(
         format!("callbacks_enabled = {CALLBACK_NAME}"),
         "display_args_to_stdout = False".to_owned(),
         "any_errors_fatal = False".to_owned(),
+        // Expanded by the shell where the task runs. The default asks passwd, in which a service's user has no home.
+        "remote_tmp = $HOME/.ansible/tmp".to_owned(),
     ];
     for line in lines.iter().chain(&plan.config_lines) {
         let _ = writeln!(text, "{line}");
