@@ -5,6 +5,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+mod service;
+
+pub use service::{ServiceCommand, ServiceInstallArgs, ServiceMode, ServiceUninstallArgs, ServiceUnitArgs};
+
 /// Turn bare metal and hypervisors into Kubernetes clusters, declaratively.
 #[derive(Debug, Parser)]
 #[command(name = "hagane", version, max_term_width = 110, args_override_self = true)]
@@ -39,6 +43,9 @@ pub enum Command {
     /// Build, check or list the payload: the Kubernetes binaries and images that are installed.
     #[command(subcommand)]
     Payload(PayloadCommand),
+    /// Run the system as a systemd service: unit, user, directories, configuration file.
+    #[command(subcommand)]
+    Service(ServiceCommand),
     /// Print the version.
     Version(VersionArgs),
     /// Run and guard one installer run (started by the system itself).

@@ -66,6 +66,17 @@ pub enum CliError {
         /// What is allowed.
         allowed: String,
     },
+    /// A program of the system did not do what was asked.
+    #[error("failed to run {program} {arguments}")]
+    Program {
+        /// Its name.
+        program: &'static str,
+        /// Its arguments.
+        arguments: String,
+        /// The cause: what it said, or why it could not be run.
+        #[source]
+        source: std::io::Error,
+    },
     /// Output cannot be written.
     #[error("failed to write the output")]
     Output(#[source] Box<dyn Error + Send + Sync>),

@@ -1,7 +1,7 @@
 //! The commands a person types: arguments, printers, progress.
 //!
 //! Everything here speaks the HTTP API (embedded or a real one) through a kubeconfig. It does not open the store, call
-//! a driver or start a control loop: `up`, `controllers`, `payload` and the hidden `run-shim` are only parsed here and
+//! a driver or start a control loop (`service` asks systemd to): `up`, `controllers`, `payload` and the hidden `run-shim` are only parsed here and
 //! run by the `hagane` binary.
 #![warn(missing_docs)]
 
@@ -17,6 +17,7 @@ mod logs;
 mod output;
 mod plan;
 mod resource;
+mod service;
 mod unknown;
 mod wait;
 
@@ -40,6 +41,7 @@ pub async fn run(command: Command) -> Result<Outcome, CliError> {
         Command::Logs(args) => logs::run(&args).await?,
         Command::Wait(args) => wait::run(&args).await?,
         Command::Doctor(args) => doctor::run(&args).await?,
+        Command::Service(command) => service::run(&command).await?,
         other @ (Command::Up(_)
         | Command::Controllers(_)
         | Command::Payload(_)

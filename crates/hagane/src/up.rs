@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use crate::{adapters, holder, limits, logging};
+use crate::{adapters, holder, limits, logging, notify};
 
 /// API, controllers and image server in one process.
 pub async fn up(mut args: UpArgs) -> Result<()> {
@@ -45,6 +45,7 @@ pub async fn up(mut args: UpArgs) -> Result<()> {
     let (api, stop) = (server.clone(), shutdown.clone());
     tasks.spawn(async move { api.serve(listener, tls, stop).await });
     info!(target: logging::READY, url, kubeconfig = %kubeconfig.display(), "ready");
+    notify::ready();
 
     let client = Client::new(server.client(Identity::internal("controllers")), "default");
     let started = start_work(&mut tasks, client, &args.data_dir, &args.operator, selection, &shutdown).await;
@@ -69,6 +70,7 @@ pub async fn controllers(mut args: ControllersArgs) -> Result<()> {
     let mut tasks = JoinSet::new();
     start_work(&mut tasks, client, &args.data_dir, &args.operator, selection, &shutdown).await?;
     info!(target: logging::READY, "ready");
+    notify::ready();
     join(tasks, &shutdown).await;
     Ok(())
 }

@@ -56,6 +56,8 @@ fn root(host: &Host) -> String {
 impl Manager<'_> {
     fn survive(&self, node: &Host) -> Result<()> {
         self.install()?;
+        let user = self.on_server(&["id", "--user", "--name", "hagane-run"])?;
+        ensure!(user.trim() == "hagane-run", "{user}");
         self.wait_up()?;
         self.apply(&host_manifests(std::slice::from_ref(node)))?;
         let key = std::fs::read_to_string(&self.lab.description().ssh_private_key).context("read the lab's SSH key")?;
@@ -86,7 +88,7 @@ impl Manager<'_> {
         let scopes =
             self.on_server(&["systemctl", "list-units", "--type=scope", "--plain", "--no-legend", "hagane-run-*"])?;
         ensure!(scopes.trim().is_empty(), "scopes are left: {scopes}");
-        Ok(())
+        self.uninstall()
     }
 
     /// Puts binary, payload and Ansible onto the server and starts the unit.
@@ -104,18 +106,41 @@ impl Manager<'_> {
             }
         }
         self.inside(&["cp", &self.tools.hagane.display().to_string(), &format!("{root}/usr/local/bin/hagane")])?;
-        let unit = format!(
-            "[Unit]\nDescription=Hagane\n\n[Service]\nExecStart=/usr/local/bin/hagane up --data-dir=/var/lib/hagane \
-             --listen={}:{PORT} --ansible-playbook={} --payload-dir={} --run-as=hagane\n",
+        let config = format!(
+            "data-dir: /var/lib/hagane\nrun-as: hagane-run\nlisten: {}:{PORT}\nansible-playbook: {}\npayload-dir: {}\n",
             self.host.address,
             self.tools.ansible_playbook.display(),
             self.tools.payload.display()
         );
-        let path = self.lab.directory().join("hagane.service");
-        std::fs::write(&path, unit).context("write the unit")?;
-        self.inside(&["cp", &path.display().to_string(), &format!("{root}/etc/systemd/system/hagane.service")])?;
-        self.on_server(&["systemctl", "daemon-reload"])?;
-        self.on_server(&["systemctl", "start", "hagane"]).map(drop)
+        self.put(&config, "/etc/hagane/hagane.yaml")?;
+        // The caches that the test copied lie where they were made: in a home directory.
+        self.put("[Service]\nProtectHome=read-only\n", "/etc/systemd/system/hagane.service.d/home.conf")?;
+        let told = self.on_server(&["hagane", "service", "install", "--now"])?;
+        ensure!(told.contains("was there and stays"), "{told}");
+        Ok(())
+    }
+
+    /// Takes the service off the server: nothing of it may be left but what an operator must not lose.
+    fn uninstall(&self) -> Result<()> {
+        self.on_server(&["hagane", "service", "uninstall"])?;
+        self.on_server(&["test", "-s", "/var/lib/hagane/admin.kubeconfig"])?;
+        self.on_server(&["hagane", "service", "uninstall", "--purge"])?;
+        let paths =
+            ["/etc/systemd/system/hagane.service", "/etc/sysusers.d/hagane.conf", "/etc/hagane", "/var/lib/hagane"];
+        for path in paths {
+            self.on_server(&["test", "!", "-e", path]).with_context(|| format!("{path} is left"))?;
+        }
+        let users = self.on_server(&["getent", "passwd"])?;
+        ensure!(!users.lines().any(|user| user.starts_with("hagane-run:")), "the user is left:\n{users}");
+        Ok(())
+    }
+
+    /// Writes a file on the server.
+    fn put(&self, text: &str, path: &str) -> Result<()> {
+        let beside = self.lab.directory().join("put");
+        std::fs::write(&beside, text).context("write a file for the server")?;
+        let target = format!("{}{path}", root(self.host));
+        self.inside(&["install", "-D", "--mode=0644", &beside.display().to_string(), &target]).map(drop)
     }
 
     fn wait_up(&self) -> Result<()> {
