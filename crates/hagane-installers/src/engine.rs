@@ -3,6 +3,8 @@
 mod launch;
 mod prepare;
 
+pub(crate) use prepare::{file_name_of, make_passage};
+
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -18,6 +20,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::process::Signal;
 use serde_json::Value;
 
+use crate::inventory::Group;
 use crate::progress::ProgressReader;
 use crate::run::files::{read_record, read_untrusted, write_record};
 use crate::run::layout::KUBECONFIG;
@@ -74,6 +77,8 @@ pub(crate) struct RunPlan {
     pub installer: InstallerKind,
     /// What is run, one after the other; a step that fails ends the run.
     pub steps: Vec<Step>,
+    /// Groups of the inventory beside the usual ones.
+    pub groups: Vec<Group>,
     /// Files to lay below `work`, by relative path.
     pub files: Vec<(String, String)>,
     /// The installer's own variables; they win over the user's.
@@ -82,6 +87,10 @@ pub(crate) struct RunPlan {
     pub config_lines: Vec<String>,
     /// Directories that the run's user must be able to read.
     pub must_read: Vec<PathBuf>,
+    /// The installer and what it runs with, for people.
+    pub tool: Option<String>,
+    /// What the installer keeps of a run that ended well.
+    pub then: Value,
 }
 
 /// One `ansible-playbook` of a run.
@@ -92,12 +101,14 @@ pub(crate) struct Step {
     pub limit: Option<&'static str>,
     /// Inventory in place of the usual one: below `work`, among [`RunPlan::files`].
     pub inventory: Option<&'static str>,
+    /// Variables of this step alone; they win over all others.
+    pub variables: BTreeMap<String, Value>,
 }
 
 impl Step {
     /// A playbook for all hosts of the inventory.
     pub(crate) fn of(playbook: impl Into<PathBuf>) -> Self {
-        Self { playbook: playbook.into(), limit: None, inventory: None }
+        Self { playbook: playbook.into(), limit: None, inventory: None, variables: BTreeMap::new() }
     }
 }
 
@@ -118,6 +129,22 @@ impl Engine {
 
     pub(crate) fn options(&self) -> &EngineOptions {
         &self.options
+    }
+
+    /// The `ansible-playbook` that runs use, where there is one.
+    pub(crate) fn ansible(&self) -> Option<PathBuf> {
+        prepare::find_program(&self.options.ansible_playbook, std::env::var_os("PATH")).ok()
+    }
+
+    /// Where secrets of an owner's cluster lie that its runs share: with the cached facts, under a name that their reader
+    /// passes over.
+    pub(crate) fn credentials(&self, owner_uid: &str) -> Result<PathBuf, InstallerError> {
+        Ok(self.options.runs.join("facts").join(file_name_of(owner_uid)?).join(".credentials"))
+    }
+
+    /// Owner and note of a run.
+    pub(crate) fn once_ended(&self, run_id: &str) -> Result<Option<(String, Value)>, InstallerError> {
+        Ok(read_intent(&self.layout(run_id)?)?.map(|intent| (intent.owner_uid, intent.then)))
     }
 
     pub(crate) async fn start(&self, request: &InstallRequest, plan: RunPlan) -> Result<RunHandle, InstallerError> {
@@ -360,7 +387,7 @@ pub(crate) fn directory_error(operation: &str) -> impl Fn(io::Error) -> Installe
     move |source| InstallerError::Directory { operation: operation.to_owned(), source }
 }
 
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     operation: &'static str,
     work: impl FnOnce() -> Result<T, InstallerError> + Send + 'static,
 ) -> Result<T, InstallerError> {

@@ -57,6 +57,7 @@ impl KubeadmInstaller {
             installer: InstallerKind::Kubeadm,
             // It converges: nodes that stand are left as they are, but for the routes to new ones.
             steps: vec![Step::of("playbooks/site.yml")],
+            groups: Vec::new(),
             files: playbooks::kubeadm()
                 .iter()
                 .map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()))
@@ -64,6 +65,8 @@ impl KubeadmInstaller {
             own_variables: self.own_variables(request, &layout, &manifest),
             config_lines: vec!["stdout_callback = ansible.builtin.default".to_owned()],
             must_read: vec![self.options.payload.clone()],
+            tool: Some(format!("hagane {}, Kubernetes {}", env!("CARGO_PKG_VERSION"), manifest.kubernetes_version)),
+            then: Value::Null,
         })
     }
 

@@ -12,7 +12,7 @@
 pub mod engine;
 pub mod inventory;
 mod kubeadm;
-mod kubespray;
+pub mod kubespray;
 pub mod payload;
 pub mod playbooks;
 pub mod progress;

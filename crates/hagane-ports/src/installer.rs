@@ -46,6 +46,29 @@ pub struct InventoryNode {
     pub ssh_port: u16,
     /// Roles, in order, without repeats.
     pub roles: Vec<NodeRole>,
+    /// Its address of the other IP family, for a cluster with both.
+    #[serde(default)]
+    pub second_address: Option<IpAddr>,
+}
+
+/// How an inventory is written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum InventoryFormat {
+    /// `hosts.ini`.
+    #[default]
+    Ini,
+    /// `hosts.yaml`.
+    Yaml,
+}
+
+/// Which names the groups and the host variables of an inventory have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GroupNames {
+    /// Those of kubespray today: `kube_control_plane`, `kube_node`, `k8s_cluster`, `ansible_host`.
+    #[default]
+    Current,
+    /// Those of 2019: `kube-master`, `kube-node`, `k8s-cluster`, `ansible_ssh_host`.
+    Legacy,
 }
 
 /// The hosts of a run, in an order that never changes for a cluster.
@@ -53,6 +76,12 @@ pub struct InventoryNode {
 pub struct Inventory {
     /// Nodes in stable order.
     pub nodes: Vec<InventoryNode>,
+    /// How it is written.
+    #[serde(default)]
+    pub format: InventoryFormat,
+    /// Names of its groups.
+    #[serde(default)]
+    pub group_names: GroupNames,
 }
 
 /// How the hosts are logged in to.
@@ -319,6 +348,14 @@ pub enum InstallerError {
         value: String,
         /// What is allowed.
         allowed: String,
+    },
+    /// A check before the run says no.
+    #[error("preflight check {check}: {detail}")]
+    Preflight {
+        /// Name of the check.
+        check: &'static str,
+        /// What was found and what is wanted.
+        detail: String,
     },
     /// Another process holds the run.
     #[error("run {id} is held elsewhere")]

@@ -5,5 +5,6 @@
 
 pub mod contract;
 pub mod fake;
+pub mod kubespray_tree;
 pub mod lab;
 pub mod road;

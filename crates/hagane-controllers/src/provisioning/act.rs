@@ -154,7 +154,7 @@ async fn start(order: &InstallOrder, observed: &mut Observed, seen: &SeenProvisi
 fn start_failure(error: &InstallerError) -> StartFailure {
     let text = chain(error);
     match error {
-        InstallerError::Prerequisite { .. } => StartFailure::Prerequisite(text),
+        InstallerError::Prerequisite { .. } | InstallerError::Preflight { .. } => StartFailure::Prerequisite(text),
         InstallerError::Invalid { .. } => StartFailure::Invalid(text),
         InstallerError::HeldElsewhere { .. } => StartFailure::HeldElsewhere,
         InstallerError::Directory { .. } | InstallerError::Failed { .. } => StartFailure::Other(text),
@@ -182,6 +182,7 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
             address: node.address,
             ssh_port: node.ssh_port,
             roles: node.roles.iter().map(role).collect(),
+            second_address: None,
         });
     }
     InstallRequest {
@@ -198,7 +199,7 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
             // Nothing decides for these yet.
             RunVerb::RemoveNodes | RunVerb::Upgrade | RunVerb::RecoverControlPlane => InstallVerb::Install,
         },
-        inventory: Inventory { nodes },
+        inventory: Inventory { nodes, ..Inventory::default() },
         variables: order.variables.clone(),
         ssh: SshAccess {
             user: order.user.clone(),

@@ -83,6 +83,7 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
             address: address.parse()?,
             ssh_port: 22,
             roles: roles.split(',').map(role).collect(),
+            second_address: None,
         });
     }
     let ansible = std::env::var_os("HAGANE_ANSIBLE_PLAYBOOK").map_or_else(ensure_ansible, |path| Ok(path.into()))?;
@@ -92,7 +93,7 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
         owner_uid: format!("lab-{id}"),
         cluster: "lab".to_owned(),
         verb: InstallVerb::default(),
-        inventory: Inventory { nodes },
+        inventory: Inventory { nodes, ..Inventory::default() },
         variables,
         ssh: SshAccess {
             user: user.to_owned(),

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use hagane_ports::installer::{InstallRequest, InstallerError};
 
 use super::{EngineOptions, RunPlan, Step, directory_error};
-use crate::inventory::{check_request, invalid, render_hosts_ini, render_variables};
+use crate::inventory::{check_request, file_name, invalid, render_variables, render_with_groups};
 use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
 use crate::run::files::{create_directory, sync_parent, write_new, write_record};
 use crate::run::{Intent, RunLayout, RunUser, now};
@@ -52,7 +52,7 @@ pub(super) fn prepare(
 }
 
 /// The program by absolute path: a bare name is looked for where a shell would, at each run anew.
-fn find_program(program: &Path, path: Option<OsString>) -> Result<PathBuf, InstallerError> {
+pub(super) fn find_program(program: &Path, path: Option<OsString>) -> Result<PathBuf, InstallerError> {
     let bare = program.components().count() == 1 && !program.is_absolute();
     let directories: Vec<_> = path.iter().flat_map(std::env::split_paths).filter(|_| bare).collect();
     let places = directories.iter().map(|directory| directory.join(program)).chain([program.to_owned()]);
@@ -98,14 +98,15 @@ fn write_all(
     let mut known_hosts = request.ssh.known_hosts.join("\n");
     known_hosts.push('\n');
     let key = format!("{}\n", request.ssh.private_key.trim_end());
-    let hosts = render_hosts_ini(&request.inventory)?;
+    let hosts = render_with_groups(&request.inventory, &plan.groups);
+    let inventory = file_name(request.inventory.format);
     let config = render_config(options, layout, request, plan, &facts, &sockets);
     let variables = render_variables(&request.variables)?;
     let own = render_own_variables(&plan.own_variables)?;
     let texts: [(PathBuf, &str, u32); 7] = [
         (staging.in_work("ssh/id"), &key, 0o600),
         (staging.in_work("ssh/known_hosts"), &known_hosts, 0o600),
-        (staging.inventory(), &hosts, 0o600),
+        (staging.in_work(inventory), &hosts, 0o600),
         (staging.ansible_config(), &config, 0o600),
         (staging.variables(), &variables, 0o600),
         (staging.own_variables(), &own, 0o600),
@@ -114,7 +115,13 @@ fn write_all(
     for (path, text, mode) in &texts {
         write_new(path, text.as_bytes(), *mode).map_err(&failed)?;
     }
-    for (relative, text) in &plan.files {
+    let further: Vec<_> = plan
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(number, step)| Ok((step_file(number), render_own_variables(&step.variables)?)))
+        .collect::<Result<_, InstallerError>>()?;
+    for (relative, text) in plan.files.iter().chain(&further) {
         let path = staging.in_work(relative);
         if let Some(parent) = path.parent() {
             fs::create_dir_all(parent).map_err(&failed)?;
@@ -147,7 +154,9 @@ fn intent(
     (sockets, remove_at_end): (PathBuf, Vec<PathBuf>),
 ) -> Intent {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let mut before: Vec<_> = plan.steps.iter().map(|step| arguments(layout, step)).collect();
+    let usual = file_name(request.inventory.format);
+    let steps = plan.steps.iter().enumerate();
+    let mut before: Vec<_> = steps.map(|(number, step)| arguments(layout, usual, number, step)).collect();
     let arguments = before.pop().unwrap_or_default();
     let binaries = options.ansible_playbook.parent().map(Path::to_path_buf).unwrap_or_default();
     let home = text(layout.in_work("home"));
@@ -184,12 +193,19 @@ fn intent(
         marker: uuid::Uuid::new_v4().to_string(),
         sockets,
         remove_at_end,
+        tool: plan.tool.clone(),
+        then: plan.then.clone(),
     }
 }
 
-fn arguments(layout: &RunLayout, step: &Step) -> Vec<String> {
+/// File with the variables of one step.
+fn step_file(number: usize) -> String {
+    format!("step-{}.yaml", number + 1)
+}
+
+fn arguments(layout: &RunLayout, usual: &str, number: usize, step: &Step) -> Vec<String> {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
-    let inventory = step.inventory.map_or_else(|| layout.inventory(), |name| layout.in_work(name));
+    let inventory = layout.in_work(step.inventory.unwrap_or(usual));
     let mut arguments = vec![
         "--inventory".to_owned(),
         text(inventory),
@@ -198,6 +214,9 @@ fn arguments(layout: &RunLayout, step: &Step) -> Vec<String> {
         "--extra-vars".to_owned(),
         format!("@{}", layout.own_variables().display()),
     ];
+    if !step.variables.is_empty() {
+        arguments.extend(["--extra-vars".to_owned(), format!("@{}", layout.in_work(&step_file(number)).display())]);
+    }
     arguments.extend(step.limit.map(|group| format!("--limit={group}")));
     arguments.push(text(layout.work().join(&step.playbook)));
     arguments
@@ -274,7 +293,7 @@ fn socket_directory(runs: &Path, layout: &RunLayout, user: Option<&RunUser>) -> 
 }
 
 /// A directory that the run's user passes through and cannot list.
-fn make_passage(directory: &Path) -> io::Result<()> {
+pub(crate) fn make_passage(directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     fs::set_permissions(directory, fs::Permissions::from_mode(0o711))
 }
@@ -295,7 +314,7 @@ fn make_facts(facts: &Path, user: Option<&RunUser>) -> io::Result<()> {
 }
 
 /// An owner's uid as a file name.
-pub(super) fn file_name_of(owner_uid: &str) -> Result<&str, InstallerError> {
+pub(crate) fn file_name_of(owner_uid: &str) -> Result<&str, InstallerError> {
     let inside = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
     if !owner_uid.is_empty() && owner_uid.len() <= 64 && owner_uid.bytes().all(inside) {
         return Ok(owner_uid);

@@ -1,41 +1,32 @@
-//! What Ansible reads: `hosts.ini`, the variables file, the login.
+//! What Ansible reads: the inventory, the variables file, the login.
 //!
 //! Everything here is a pure function from a request to text. Only names, addresses and ports that were checked reach
-//! `hosts.ini`; everything else a user wrote goes to the variables file as data.
+//! the inventory; everything else a user wrote goes to the variables file as data.
 
+mod render;
 mod variables;
 
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use hagane_api::names::{dns_label_problem, login_name_problem};
-use hagane_ports::installer::{InstallRequest, InstallerError, Inventory, InventoryNode, NodeRole};
+use hagane_ports::installer::{InstallRequest, InstallerError, Inventory, NodeRole};
 
+pub(crate) use render::{Group, file_name};
 pub use variables::{check_variable_name, render_variables};
 
-/// Renders `hosts.ini` with kubespray's group names, nodes in the inventory's own order.
+/// Renders the inventory in the format and with the group names that it asks for, nodes in its own order.
 ///
 /// # Errors
 /// [`InstallerError::Invalid`] where a name, address or port cannot stand in an inventory, where two nodes share a name
 /// or an address, or where there is no master or an even number of them.
-pub fn render_hosts_ini(inventory: &Inventory) -> Result<String, InstallerError> {
+pub fn render_inventory(inventory: &Inventory) -> Result<String, InstallerError> {
     check_inventory(inventory)?;
-    let mut text = String::from("[all]\n");
-    for node in &inventory.nodes {
-        let InventoryNode { name, address, ssh_port, roles: _ } = node;
-        let _ =
-            writeln!(text, "{name} ansible_host={address} ansible_port={ssh_port} ip={address} access_ip={address}");
-    }
-    let masters = names_with_role(inventory, NodeRole::Master);
-    let workers = names_with_role(inventory, NodeRole::Worker);
-    for (group, members) in [("kube_control_plane", &masters), ("etcd", &masters), ("kube_node", &workers)] {
-        let _ = writeln!(text, "\n[{group}]");
-        for member in members {
-            let _ = writeln!(text, "{member}");
-        }
-    }
-    text.push_str("\n[k8s_cluster:children]\nkube_control_plane\nkube_node\n");
-    Ok(text)
+    Ok(render::render(inventory, &[]))
+}
+
+/// Renders an inventory with further groups. What it holds was checked as part of a whole one.
+pub(crate) fn render_with_groups(inventory: &Inventory, groups: &[Group]) -> String {
+    render::render(inventory, groups)
 }
 
 /// Checks everything of a request that does not depend on the installer.
@@ -72,11 +63,16 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
         if !names.insert(&node.name) {
             return Err(invalid("inventory node name", &node.name, "each name once"));
         }
-        if node.address.is_unspecified() || node.address.is_loopback() || node.address.is_multicast() {
-            return Err(invalid("inventory node address", node.address, "an address of the host itself"));
+        for address in [Some(node.address), node.second_address].into_iter().flatten() {
+            if address.is_unspecified() || address.is_loopback() || address.is_multicast() {
+                return Err(invalid("inventory node address", address, "an address of the host itself"));
+            }
+            if !addresses.insert(address) {
+                return Err(invalid("inventory node address", address, "each address once"));
+            }
         }
-        if !addresses.insert(node.address) {
-            return Err(invalid("inventory node address", node.address, "each address once"));
+        if let Some(second) = node.second_address.filter(|second| second.is_ipv4() || node.address.is_ipv6()) {
+            return Err(invalid("second address of inventory node", second, "an IPv6 address beside an IPv4 one"));
         }
         if node.ssh_port == 0 {
             return Err(invalid("inventory node SSH port", node.ssh_port, "1 to 65535"));
@@ -85,7 +81,7 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
             return Err(invalid("roles of inventory node", &node.name, "at least one of master, worker"));
         }
     }
-    let masters = names_with_role(inventory, NodeRole::Master).len();
+    let masters = render::with_role(inventory, NodeRole::Master).len();
     if masters.is_multiple_of(2) {
         return Err(invalid("number of masters", masters, "an odd number, since each is an etcd member"));
     }
@@ -94,10 +90,6 @@ fn check_inventory(inventory: &Inventory) -> Result<(), InstallerError> {
 
 fn check_user(user: &str) -> Result<(), InstallerError> {
     login_name_problem(user).map_or(Ok(()), |problem| Err(invalid("ssh.user", user, problem)))
-}
-
-fn names_with_role(inventory: &Inventory, role: NodeRole) -> Vec<&str> {
-    inventory.nodes.iter().filter(|node| node.roles.contains(&role)).map(|node| node.name.as_str()).collect()
 }
 
 /// An [`InstallerError::Invalid`].

@@ -1,6 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 
+use hagane_ports::installer::{GroupNames, InventoryFormat, InventoryNode};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -12,25 +13,32 @@ fn node(name: &str, last: u8, roles: &[NodeRole]) -> InventoryNode {
         address: IpAddr::V4(Ipv4Addr::new(10, 9, 0, last)),
         ssh_port: 22,
         roles: roles.to_vec(),
+        second_address: None,
     }
 }
 
+fn of(nodes: Vec<InventoryNode>) -> Inventory {
+    Inventory { nodes, ..Inventory::default() }
+}
+
+fn three() -> Inventory {
+    of(vec![
+        node("zeta", 11, &[NodeRole::Master]),
+        node("alpha", 12, &[NodeRole::Worker]),
+        InventoryNode { ssh_port: 2222, ..node("mid", 13, &[NodeRole::Worker]) },
+    ])
+}
+
 fn refusal(inventory: &Inventory) -> String {
-    render_hosts_ini(inventory).expect_err("the inventory is refused").to_string()
+    render_inventory(inventory).expect_err("the inventory is refused").to_string()
 }
 
 #[test]
 fn renders_groups_in_the_inventory_s_order() {
-    let inventory = Inventory {
-        nodes: vec![
-            node("zeta", 11, &[NodeRole::Master]),
-            node("alpha", 12, &[NodeRole::Worker]),
-            InventoryNode { ssh_port: 2222, ..node("mid", 13, &[NodeRole::Worker]) },
-        ],
-    };
-    insta::assert_snapshot!(render_hosts_ini(&inventory).expect("valid inventory"), @r"
+    let inventory = three();
+    insta::assert_snapshot!(render_inventory(&inventory).expect("valid inventory"), @r"
     [all]
-    zeta ansible_host=10.9.0.11 ansible_port=22 ip=10.9.0.11 access_ip=10.9.0.11
+    zeta ansible_host=10.9.0.11 ansible_port=22 ip=10.9.0.11 access_ip=10.9.0.11 etcd_member_name=etcd-zeta
     alpha ansible_host=10.9.0.12 ansible_port=22 ip=10.9.0.12 access_ip=10.9.0.12
     mid ansible_host=10.9.0.13 ansible_port=2222 ip=10.9.0.13 access_ip=10.9.0.13
 
@@ -51,16 +59,116 @@ fn renders_groups_in_the_inventory_s_order() {
 }
 
 #[test]
+fn renders_the_names_of_2019() {
+    let inventory = Inventory { group_names: GroupNames::Legacy, ..three() };
+    insta::assert_snapshot!(render_inventory(&inventory).expect("valid inventory"), @r#"
+    [all]
+    zeta ansible_ssh_host=10.9.0.11 ansible_ssh_port=22 ip=10.9.0.11 access_ip=10.9.0.11 etcd_member_name=etcd-zeta
+    alpha ansible_ssh_host=10.9.0.12 ansible_ssh_port=22 ip=10.9.0.12 access_ip=10.9.0.12
+    mid ansible_ssh_host=10.9.0.13 ansible_ssh_port=2222 ip=10.9.0.13 access_ip=10.9.0.13
+
+    [kube-master]
+    zeta
+
+    [kube-node]
+    alpha
+    mid
+
+    [etcd]
+    zeta
+
+    [ovn-central]
+    zeta
+
+    [ovn-controller]
+    alpha
+    mid
+
+    [virtlet]
+    alpha
+    mid
+
+    [k8s-cluster:children]
+    kube-node
+    kube-master
+    "#);
+}
+
+#[test]
+fn renders_yaml_with_both_addresses() {
+    let mut inventory = Inventory { format: InventoryFormat::Yaml, ..three() };
+    inventory.nodes.truncate(2);
+    inventory.nodes[0].second_address = Some("fd00::11".parse().expect("an address"));
+    insta::assert_snapshot!(render_inventory(&inventory).expect("valid inventory"), @r#"
+    ---
+    all:
+      hosts:
+        "zeta":
+          ansible_host: "10.9.0.11"
+          ansible_port: 22
+          ip: "10.9.0.11"
+          access_ip: "10.9.0.11"
+          ip6: "fd00::11"
+          access_ip6: "fd00::11"
+          etcd_member_name: "etcd-zeta"
+        "alpha":
+          ansible_host: "10.9.0.12"
+          ansible_port: 22
+          ip: "10.9.0.12"
+          access_ip: "10.9.0.12"
+      children:
+        kube_control_plane:
+          hosts:
+            "zeta": {}
+        etcd:
+          hosts:
+            "zeta": {}
+        kube_node:
+          hosts:
+            "alpha": {}
+        k8s_cluster:
+          children:
+            kube_control_plane: {}
+            kube_node: {}
+    "#);
+}
+
+#[test]
+fn further_groups_come_after_the_usual_ones() {
+    let mut inventory = three();
+    let groups = || [Group::new("hagane_joining", ["mid".to_owned()]), Group::new("none", [])];
+    let text = render_with_groups(&inventory, &groups());
+    assert!(
+        text.contains("[kube_node]\nalpha\nmid\n\n[hagane_joining]\nmid\n\n[none]\n\n[k8s_cluster:children]"),
+        "{text}"
+    );
+    inventory.format = InventoryFormat::Yaml;
+    let text = render_with_groups(&inventory, &groups());
+    assert!(text.contains("    hagane_joining:\n      hosts:\n        \"mid\": {}\n    none: {}\n"), "{text}");
+}
+
+#[test]
+fn a_second_address_is_ipv6_and_one_of_its_own() {
+    let with = |first: &str, second: &str| {
+        let (address, second_address) = (first.parse().expect("an address"), second.parse().ok());
+        refusal(&of(vec![InventoryNode { address, second_address, ..node("m", 1, &[NodeRole::Master]) }]))
+    };
+    assert!(with("10.9.0.1", "10.9.0.2").contains("an IPv6 address beside an IPv4 one"));
+    assert!(with("fd00::1", "fd00::2").contains("an IPv6 address beside an IPv4 one"));
+    assert!(with("10.9.0.1", "::1").contains("host itself"));
+}
+
+#[test]
 fn puts_a_node_with_both_roles_into_both_groups() {
-    let inventory = Inventory { nodes: vec![node("one", 1, &[NodeRole::Master, NodeRole::Worker])] };
-    let text = render_hosts_ini(&inventory).expect("valid inventory");
+    let inventory = of(vec![node("one", 1, &[NodeRole::Master, NodeRole::Worker])]);
+    let text = render_inventory(&inventory).expect("valid inventory");
     assert!(text.contains("[kube_control_plane]\none\n") && text.contains("[kube_node]\none\n"), "{text}");
 }
 
 #[test]
 fn refuses_names_addresses_and_ports_that_cannot_stand_in_an_inventory() {
     let master = || node("m", 1, &[NodeRole::Master]);
-    let with = |extra: InventoryNode| Inventory { nodes: vec![master(), extra] };
+    let with = |extra: InventoryNode| Inventory { nodes: vec![master(), extra], ..Inventory::default() };
     let bad_name = |name: &str| refusal(&with(node(name, 2, &[NodeRole::Worker])));
     for name in ["a b", "{{ 7 }}", "x\n[all]", "A", "", "localhost", "all"] {
         assert!(bad_name(name).contains("node name"), "{name}");

@@ -132,9 +132,14 @@ mod tests {
             address: IpAddr::from([10, 9, 0, 1]),
             ssh_port: 22,
             roles: vec![NodeRole::Master],
+            second_address: None,
         };
         let manifest = Manifest { kubernetes_version: "1.36.3".to_owned(), ..Manifest::default() };
-        check(&BTreeMap::from([(name.to_owned(), value)]), &Inventory { nodes: vec![node] }, &manifest)
+        check(
+            &BTreeMap::from([(name.to_owned(), value)]),
+            &Inventory { nodes: vec![node], ..Inventory::default() },
+            &manifest,
+        )
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use hagane_ports::installer::InstallerKind;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The environment variable that marks every process of a run; see [`super::process`].
 pub const MARKER_VARIABLE: &str = "HAGANE_RUN_MARKER";
@@ -69,6 +70,12 @@ pub struct Intent {
     pub sockets: PathBuf,
     /// Directories outside the run directory that go when it ends.
     pub remove_at_end: Vec<PathBuf>,
+    /// The installer and what it runs with, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<String>,
+    /// What the installer keeps of the run once it has ended well.
+    #[serde(default)]
+    pub then: Value,
 }
 
 impl Intent {

@@ -102,12 +102,6 @@ impl RunLayout {
         self.work().join(name)
     }
 
-    /// The inventory.
-    #[must_use]
-    pub fn inventory(&self) -> PathBuf {
-        self.in_work("hosts.ini")
-    }
-
     /// What the user asked for, as data.
     #[must_use]
     pub fn variables(&self) -> PathBuf {

@@ -50,6 +50,9 @@ impl Bed {
         // The same for further workers, but that it says so.
         let joins = playbook.replace("The only play", "The play for further workers");
         fs::write(checkout.join("scale.yml"), joins).expect("a playbook");
+        fs::create_dir(checkout.join("playbooks")).expect("a directory");
+        fs::write(checkout.join("playbooks/facts.yml"), "- hosts: all\n  gather_facts: false\n  tasks: []\n")
+            .expect("a playbook");
         fs::write(checkout.join("cluster.yml"), playbook).expect("a playbook");
         let installer = Self::installer(&directory, &options);
         Self { directory, installer, options }
@@ -57,7 +60,11 @@ impl Bed {
 
     fn installer(directory: &tempfile::TempDir, options: &EngineOptions) -> KubesprayInstaller {
         let checkout = directory.path().join("checkout");
-        KubesprayInstaller::new(options.clone(), KubesprayOptions { checkout }).expect("an installer")
+        KubesprayInstaller::new(
+            options.clone(),
+            KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() },
+        )
+        .expect("an installer")
     }
 
     /// Another installer over the same directory, as after a restart.
@@ -131,13 +138,14 @@ pub fn request() -> InstallRequest {
         address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         ssh_port: 22,
         roles: vec![NodeRole::Master],
+        second_address: None,
     };
     InstallRequest {
         run_id: "run-1".to_owned(),
         owner_uid: "0b2c".to_owned(),
         cluster: "edge".to_owned(),
         verb: InstallVerb::default(),
-        inventory: Inventory { nodes: vec![node] },
+        inventory: Inventory { nodes: vec![node], ..Inventory::default() },
         variables: BTreeMap::new(),
         ssh: SshAccess {
             user: "root".to_owned(),

@@ -4,6 +4,7 @@ mod bed;
 mod contract;
 mod faults;
 mod life;
+mod verbs;
 
 use std::path::PathBuf;
 use std::sync::OnceLock;

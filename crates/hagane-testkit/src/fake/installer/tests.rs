@@ -46,13 +46,14 @@ fn request(run_id: &str, owner_uid: &str) -> InstallRequest {
         address: IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
         ssh_port: 22,
         roles: vec![NodeRole::Master],
+        second_address: None,
     };
     InstallRequest {
         run_id: run_id.to_owned(),
         owner_uid: owner_uid.to_owned(),
         cluster: "edge".to_owned(),
         verb: InstallVerb::default(),
-        inventory: Inventory { nodes: vec![node] },
+        inventory: Inventory { nodes: vec![node], ..Inventory::default() },
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key: "a key".to_owned(), known_hosts: Vec::new() },
         time_limit: Duration::from_secs(60),
