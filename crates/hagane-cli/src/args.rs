@@ -165,6 +165,10 @@ pub struct OperatorArgs {
     /// ansible-playbook program that fits the kubespray checkout.
     #[arg(long)]
     pub kubespray_ansible_playbook: Option<PathBuf>,
+    /// Checks before a run of kubespray to leave out, by name, separated by commas; `Hosts` leaves out all that are made on
+    /// the hosts.
+    #[arg(long, value_delimiter = ',', value_name = "CHECK")]
+    pub kubespray_skip_check: Vec<String>,
     /// Unprivileged user that runs ansible-playbook when hagane runs as root.
     #[arg(long)]
     pub run_as: Option<String>,

@@ -64,7 +64,9 @@ fn installers(data_dir: &Path, args: &OperatorArgs) -> Result<BTreeMap<Installer
     installers.insert(InstallerKind::Kubeadm, Arc::new(kubeadm));
     if let Some(checkout) = &args.kubespray_dir {
         let playbook = args.kubespray_ansible_playbook.as_ref().unwrap_or(&args.ansible_playbook);
-        let kubespray = KubesprayInstaller::new(engine(playbook), KubesprayOptions { checkout: checkout.clone() })?;
+        let skip_checks = args.kubespray_skip_check.iter().cloned().collect();
+        let options = KubesprayOptions { checkout: checkout.clone(), skip_checks };
+        let kubespray = KubesprayInstaller::new(engine(playbook), options)?;
         installers.insert(InstallerKind::Kubespray, Arc::new(kubespray));
     }
     Ok(installers)

@@ -94,7 +94,8 @@ impl Bench {
         std::fs::create_dir(&checkout).context("failed to make a directory for the playbook")?;
         std::fs::write(checkout.join("cluster.yml"), playbook()).context("failed to write the playbook")?;
         let options = EngineOptions::new(directory.path().join("runs"), ansible, hagane.to_path_buf());
-        let installer = KubesprayInstaller::new(options, KubesprayOptions { checkout })?;
+        let installer =
+            KubesprayInstaller::new(options, KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Self { directory, installer, runtime: runtime.context("failed to start a runtime")? })
     }
@@ -188,6 +189,7 @@ fn request(id: &str) -> InstallRequest {
         address: std::net::IpAddr::from([192, 0, 2, 10]),
         ssh_port: 22,
         roles: vec![NodeRole::Master, NodeRole::Worker],
+        second_address: None,
     };
     let private_key = "-----BEGIN PRIVATE KEY-----\nnot one: nobody logs in\n-----END PRIVATE KEY-----".to_owned();
     InstallRequest {
@@ -195,7 +197,7 @@ fn request(id: &str) -> InstallRequest {
         owner_uid: format!("bench-{id}"),
         cluster: "bench".to_owned(),
         verb: InstallVerb::Install,
-        inventory: Inventory { nodes: vec![node] },
+        inventory: Inventory { nodes: vec![node], ..Inventory::default() },
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key, known_hosts: Vec::new() },
         time_limit: Duration::from_secs(600),

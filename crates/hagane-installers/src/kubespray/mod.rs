@@ -96,10 +96,7 @@ impl KubesprayInstaller {
         if !directory.is_absolute() || !playbook.is_file() {
             return Err(InstallerError::Prerequisite {
                 what: "kubespray".to_owned(),
-                detail: format!(
-                    "looked for {}; name a checkout, a repository or an archive by --kubespray-source",
-                    playbook.display()
-                ),
+                detail: format!("looked for {}; name a checkout by --kubespray-dir", playbook.display()),
             });
         }
         if let Some(name) = OURS.iter().find(|name| request.variables.contains_key(**name)) {

@@ -127,9 +127,9 @@ impl Preflight<'_> {
             return Ok(());
         }
         let detail = if now < before && (now.major, now.minor) != (before.major, before.minor) {
-            "an older one may not know it; name the newer one by --kubespray-source"
+            "an older one may not know it; name the newer one by --kubespray-dir"
         } else if now.major == before.major && now.minor > before.minor + 1 {
-            "one minor version at a time: name the next one by --kubespray-source and upgrade with it first"
+            "one minor version at a time: name the next one by --kubespray-dir and upgrade with it first"
         } else {
             return Ok(());
         };

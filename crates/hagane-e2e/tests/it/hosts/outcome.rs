@@ -35,7 +35,10 @@ pub fn expect_hosts_ini(site: &Site<'_>) -> Result<()> {
     for (node, host) in assignments(&seen) {
         let address = site.hosts().iter().find(|known| known.name == host).context("a host of the lab")?.address;
         let wanted = format!("{node} ansible_host={address} ansible_port=22 ip={address} access_ip={address}");
-        ensure!(ini.lines().filter(|line| *line == wanted || line.starts_with(&format!("{wanted} "))).count() == 1, "{wanted:?} is not once in:\n{ini}");
+        ensure!(
+            ini.lines().filter(|line| *line == wanted || line.starts_with(&format!("{wanted} "))).count() == 1,
+            "{wanted:?} is not once in:\n{ini}"
+        );
     }
     let master = format!("{CLUSTER}-master-1");
     let workers = [1, 2].map(|index| format!("{CLUSTER}-worker-{index}"));

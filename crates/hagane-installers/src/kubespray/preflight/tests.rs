@@ -42,6 +42,7 @@ fn request(verb: InstallVerb, masters: usize, workers: usize) -> InstallRequest 
         variables: BTreeMap::new(),
         ssh: SshAccess { user: "root".to_owned(), private_key: String::new(), known_hosts: Vec::new() },
         time_limit: Duration::from_secs(1),
+        limits: hagane_ports::installer::RunLimits::default(),
     }
 }
 
