@@ -7,7 +7,6 @@ mod run;
 mod say;
 
 pub use change::installed;
-pub use place::installable;
 pub use run::{retry_pause, told};
 
 use hagane_api::bpa::reasons::{ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait};

@@ -13,6 +13,7 @@
 //! Some actions find something out instead of changing what the API holds (see [`Action::asks_again`]). Their result
 //! goes into the facts, and [`decide`] is asked again in the same pass; only the last answer is recorded.
 
+mod assign;
 mod decide;
 mod demands;
 mod facts;
@@ -20,7 +21,8 @@ mod order;
 #[cfg(test)]
 mod tests;
 
-pub use decide::{decide, installable, installed, retry_pause, told};
+pub use assign::assign_roles;
+pub use decide::{decide, installed, retry_pause, told};
 pub use demands::{Wanted, wanted};
 pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,

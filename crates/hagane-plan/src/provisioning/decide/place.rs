@@ -10,13 +10,14 @@ use hagane_api::bpa::reasons::{
 };
 use hagane_api::condition::ConditionStatus::{False, True, Unknown};
 
+use super::super::assign::{assign_roles, kept};
 use super::super::demands::{Wanted, roles};
 use super::super::facts::{Claim, Facts, Host, HostCheck, HostCheckResult, Login};
 use super::super::order::{run_id, settings};
 use super::super::{Action, Decision, HostRef};
 use super::say::Say;
 use crate::decision::{Next, names};
-use crate::roles::{Availability, HostFacts, Plan, Recorded, plan_roles};
+use crate::roles::Plan;
 
 /// Pause before hosts, keys and names are looked at again without a change.
 pub(super) const RETRY: Duration = Duration::from_secs(30);
@@ -44,7 +45,7 @@ pub(super) fn keep(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
 
 /// Goes on with the names of the plan's hosts, once it is stored and they are claimed.
 fn assign<'a>(facts: &'a Facts, wanted: &Wanted, say: Say) -> Result<(BTreeSet<&'a str>, Say), Box<Decision>> {
-    let kept = kept(facts, wanted);
+    let kept = kept(facts.plan.as_ref(), wanted, &facts.hosts);
     let plan = match facts.plan.as_ref().filter(|plan| is_complete(plan, &kept, wanted, facts.generation)) {
         Some(plan) => plan,
         None => return Err(Box::new(plan_anew(facts, wanted, &kept, say))),
@@ -64,17 +65,6 @@ fn assign<'a>(facts: &'a Facts, wanted: &Wanted, say: Say) -> Result<(BTreeSet<&
     Ok((used, say))
 }
 
-/// Recorded assignments that stay: still asked for, on a host that exists and that nobody else took.
-fn kept<'a>(facts: &'a Facts, wanted: &Wanted) -> Vec<&'a Assignment> {
-    let asked: BTreeSet<&str> = wanted.demands.iter().map(|demand| demand.node.as_str()).collect();
-    let hosts: BTreeMap<&str, &Host> = facts.hosts.iter().map(|host| (host.facts.name.as_str(), host)).collect();
-    let stays = |entry: &&Assignment| {
-        let host = hosts.get(entry.host.as_str()).filter(|host| host.uid == entry.host_uid);
-        asked.contains(entry.node.as_str()) && host.is_some_and(|host| !matches!(host.claim, Claim::Other(_)))
-    };
-    facts.plan.iter().flat_map(|plan| &plan.assignments).filter(stays).collect()
-}
-
 fn is_complete(plan: &RolePlan, kept: &[&Assignment], wanted: &Wanted, generation: i64) -> bool {
     let same_roles = |entry: &&Assignment| {
         wanted.demands.iter().any(|demand| demand.node == entry.node && demand.roles == roles(&entry.roles))
@@ -87,18 +77,7 @@ fn is_complete(plan: &RolePlan, kept: &[&Assignment], wanted: &Wanted, generatio
 }
 
 fn plan_anew(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], say: Say) -> Decision {
-    let hosts: Vec<HostFacts> = facts.hosts.iter().map(usable).collect();
-    let role_of: BTreeMap<&str, &[_]> =
-        wanted.demands.iter().map(|demand| (demand.node.as_str(), demand.roles.as_slice())).collect();
-    let recorded: Vec<Recorded> = kept
-        .iter()
-        .map(|entry| Recorded {
-            node: entry.node.clone(),
-            roles: role_of.get(entry.node.as_str()).map_or_else(Vec::new, |roles| roles.to_vec()),
-            host: entry.host.clone(),
-        })
-        .collect();
-    let result = plan_roles(&hosts, &wanted.demands, &recorded);
+    let result = assign_roles(facts.plan.as_ref(), wanted, &facts.hosts);
     let plan = to_store(facts, wanted, kept, &result);
     if result.is_complete() {
         let message = format!("hosts are found for {}", count_of_nodes(plan.assignments.len()));
@@ -132,26 +111,6 @@ fn names_of_unmet(short: &[String]) -> String {
         Some(more) if more > 0 => format!("{shown}; and {more} more nodes"),
         _ => shown,
     }
-}
-
-/// The host as the planner may use it: a claim of ours is none, and a host without an address cannot be installed.
-fn usable(host: &Host) -> HostFacts {
-    let facts = host.facts.clone();
-    let available = match (&host.claim, &facts.available) {
-        (Claim::Other(who), _) => Availability::ClaimedBy(who.clone()),
-        (_, Availability::ClaimedBy(_)) => Availability::Free,
-        (_, other) => other.clone(),
-    };
-    installable(HostFacts { available, ..facts })
-}
-
-/// A free host without an address is not ready.
-#[must_use]
-pub fn installable(host: HostFacts) -> HostFacts {
-    if host.available != Availability::Free || host.address(None).is_some() {
-        return host;
-    }
-    HostFacts { available: Availability::NotReady("no address is known".to_owned()), ..host }
 }
 
 /// The plan in its stored form. While demands are unmet only what was recorded before stays recorded.
