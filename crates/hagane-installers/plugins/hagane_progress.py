@@ -1,7 +1,7 @@
 """Ansible callback: one JSON line per play, task and result, to the file named by HAGANE_PROGRESS_FILE.
 
-It tells names, states and seconds; never arguments or results, which may hold secrets. An error in it never reaches
-the run.
+It tells names, states and times, and of what failed the message and the end of the output; never arguments, nor anything
+of a task that keeps its log secret. An error in it never reaches the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ description:
 """
 
 NAME_LENGTH_MAX = 256
+# More than is shown: what is secret in it is found whole, and cut away by the reader.
+OUTPUT_LENGTH_MAX = 16 * 1024
+LENGTHS = {"message": 2048}
 FILE_SIZE_MAX = 32 * 1024 * 1024
+# Seconds between two signs of life.
+ALIVE_EVERY = 5
+SECRET = "the task keeps what it says secret (no_log)"
 
 
 def never_fails(handler):
@@ -36,6 +42,35 @@ def never_fails(handler):
             return None
 
     return wrapped
+
+
+def told(result):
+    """What a task that failed says: its message, and the end of its output."""
+    said = result._result
+    # Of a loop the first item that failed.
+    broken = [item for item in said.get("results") or [] if isinstance(item, dict) and is_broken(item)]
+    if result._task.no_log or is_secret(said) or any(is_secret(item) for item in broken):
+        return SECRET, ""
+    said = broken[0] if broken else said
+    message = text(said.get("msg") or said.get("reason") or "")
+    names = ("stdout", "module_stdout", "stderr", "module_stderr", "exception")
+    parts = [text(said.get(name))[-OUTPUT_LENGTH_MAX:].rstrip() for name in names]
+    # A long message is more than a line: its end is the output.
+    if len(message) > LENGTHS["message"] or "\n" in message:
+        parts.append(message[-OUTPUT_LENGTH_MAX:])
+    return message, "\n".join(part for part in parts if part)
+
+
+def is_broken(item):
+    return bool(item.get("failed") or item.get("unreachable"))
+
+
+def is_secret(said):
+    return bool(said.get("_ansible_no_log")) or "censored" in said
+
+
+def text(value):
+    return value if isinstance(value, str) else "" if value is None else json.dumps(value, default=str)
 
 
 class CallbackModule(CallbackBase):
@@ -53,6 +88,7 @@ class CallbackModule(CallbackBase):
         self.total = 0
         self.counts = {}
         self.begun = {}
+        self.alive_at = 0
         self.open()
 
     @never_fails
@@ -64,14 +100,34 @@ class CallbackModule(CallbackBase):
             self.stream = os.fdopen(descriptor, "wb", buffering=0)
 
     def write(self, event, important=False, **fields):
-        if self.stream is None or (self.size > FILE_SIZE_MAX and not important):
+        if self.stream is None:
+            return
+        if self.size > FILE_SIZE_MAX and not important:
+            self.alive()
             return
         for key, value in fields.items():
             if isinstance(value, str):
-                fields[key] = value[:NAME_LENGTH_MAX]
+                kept = value[-OUTPUT_LENGTH_MAX:] if key == "output" else value[: LENGTHS.get(key, NAME_LENGTH_MAX)]
+                # Half of a character pair, as a file name may hold, is no legal JSON.
+                fields[key] = kept.encode("utf-8", "replace").decode()
+        fields["at"] = round(time.monotonic(), 3)
         line = json.dumps({"event": event, **fields}, ensure_ascii=True).encode("ascii") + b"\n"
         self.size += len(line)
         self.stream.write(line)
+
+    @never_fails
+    def alive(self, *arguments, **keywords):
+        """Tells now and then that something goes on within a task: an item of a loop, or another try."""
+        now = time.monotonic()
+        if now >= self.alive_at:
+            self.alive_at = now + ALIVE_EVERY
+            self.write("alive", important=True)
+
+    v2_runner_retry = alive
+    v2_runner_item_on_ok = alive
+    v2_runner_item_on_failed = alive
+    v2_runner_item_on_skipped = alive
+    v2_runner_on_async_poll = alive
 
     @never_fails
     def v2_playbook_on_start(self, playbook):
@@ -123,13 +179,16 @@ class CallbackModule(CallbackBase):
     def result(self, result, state):
         begun = self.begun.pop((result._host.get_name(), result._task._uuid), None)
         seconds = None if begun is None else round(time.monotonic() - begun, 3)
+        broken = state in ("failed", "unreachable")
+        message, output = told(result) if broken else (None, None)
         self.write(
             "result",
-            important=state in ("failed", "unreachable"),
+            important=broken,
             task=result._task.get_name().strip(),
             host=result._host.get_name(),
             state=state,
             seconds=seconds,
+            **({"message": message, "output": output} if broken else {}),
         )
 
     @never_fails

@@ -1,5 +1,6 @@
 //! What both installers share: preparing a run directory, starting its supervisor, reading its records.
 
+mod keep;
 mod launch;
 mod prepare;
 
@@ -21,11 +22,11 @@ use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::inventory::Group;
-use crate::progress::ProgressReader;
+use crate::progress::{ProgressReader, Secrets};
 use crate::run::files::{read_record, read_untrusted, write_record};
 use crate::run::layout::KUBECONFIG;
 use crate::run::process::{boot_id, end_marked, signal_exact};
-use crate::run::{ExitRecord, Intent, RunLayout, RunUser, Started, now};
+use crate::run::{ExitRecord, Intent, Marks, RunLayout, RunUser, Started, now};
 
 /// Progress bytes taken in by one look at a run that still runs.
 const PROGRESS_BYTES_PER_LOOK: usize = 1024 * 1024;
@@ -75,6 +76,8 @@ impl EngineOptions {
 pub(crate) struct RunPlan {
     /// Which installer.
     pub installer: InstallerKind,
+    /// Version of what it installs and of what installs it: runs of one version are compared with each other.
+    pub version: String,
     /// What is run, one after the other; a step that fails ends the run.
     pub steps: Vec<Step>,
     /// Groups of the inventory beside the usual ones.
@@ -189,6 +192,7 @@ impl Engine {
     fn start_now(&self, request: &InstallRequest, plan: &RunPlan) -> Result<RunHandle, InstallerError> {
         let layout = self.layout(&request.run_id)?;
         if !layout.intent().exists() {
+            self.make_room(&request.owner_uid, &layout);
             prepare::prepare(&self.options, self.user.as_ref(), &layout, request, plan)?;
         }
         if !layout.started().exists() && !layout.exit().exists() {
@@ -207,13 +211,18 @@ impl Engine {
             RunState::Running => self.progress(run_id, &layout, PROGRESS_BYTES_PER_LOOK)?,
             RunState::Finished(_) => self.progress(run_id, &layout, PROGRESS_BYTES_MAX)?,
         };
+        let estimate = started.as_ref().and_then(|record| record.estimate_seconds).map(Duration::from_secs);
         let started_at = started.map(|record| record.started_at);
-        Ok(RunObservation { state, progress, started_at, finished_at, log: layout.log(), estimate: None })
+        Ok(RunObservation { state, progress, started_at, finished_at, log: layout.log(), estimate })
     }
 
     fn progress(&self, run_id: &str, layout: &RunLayout, limit: usize) -> Result<RunProgress, InstallerError> {
         let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        let reader = readers.entry(run_id.to_owned()).or_insert_with(|| ProgressReader::new(layout.work()));
+        let reader = readers.entry(run_id.to_owned()).or_insert_with(|| {
+            // Without them nothing is told by name; what looks like a secret is hidden all the same.
+            let hidden: Vec<String> = read_record(&layout.hidden()).ok().flatten().unwrap_or_default();
+            ProgressReader::hiding(layout.work(), Secrets::new(hidden))
+        });
         let mut taken = 0;
         while taken < limit
             && !reader.advance(PROGRESS_BYTES_PER_LOOK).map_err(directory_error("read the run's progress"))?
@@ -221,49 +230,6 @@ impl Engine {
             taken += PROGRESS_BYTES_PER_LOOK;
         }
         Ok(reader.progress().clone())
-    }
-
-    fn forget_now(&self, run_id: &str) -> Result<(), InstallerError> {
-        let layout = self.layout(run_id)?;
-        let failed = directory_error("remove the run directory");
-        if goes_on(&layout).map_err(&failed)? {
-            return Err(InstallerError::HeldElsewhere { id: run_id.to_owned() });
-        }
-        if let Some(intent) = read_intent(&layout)? {
-            end_marked(intent.marks(), Duration::ZERO);
-            for directory in &intent.remove_at_end {
-                remove_if_there(directory).map_err(&failed)?;
-            }
-        }
-        remove_if_there(layout.directory()).map_err(&failed)?;
-        self.readers.lock().unwrap_or_else(PoisonError::into_inner).remove(run_id);
-        Ok(())
-    }
-
-    fn forget_owned_now(&self, owner_uid: &str) -> Result<(), InstallerError> {
-        let failed = directory_error("list the run directories");
-        let entries = match fs::read_dir(&self.options.runs) {
-            Ok(entries) => entries,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut result = Ok(());
-        for entry in entries {
-            let name = entry.map_err(&failed)?.file_name();
-            let Some(layout) = name.to_str().and_then(|id| self.layout(id).ok()) else { continue };
-            // A record that cannot be read names no owner; another owner's must not stand in the way.
-            let owner = read_intent(&layout).ok().flatten().map(|intent| (intent.owner_uid, intent.run_id));
-            if let Some((owner, id)) = owner
-                && owner == owner_uid
-            {
-                // One that is held does not keep the others.
-                result = self.forget_now(&id).and(result);
-            }
-        }
-        if let Ok(facts) = prepare::file_name_of(owner_uid) {
-            remove_if_there(&self.options.runs.join("facts").join(facts)).map_err(&failed)?;
-        }
-        result
     }
 }
 
@@ -294,7 +260,11 @@ fn state_of(layout: &RunLayout, started: bool) -> Result<(RunState, Option<Times
 /// Ends what a dead supervisor left running and records the loss.
 fn bury(layout: &RunLayout) -> Result<ExitRecord, InstallerError> {
     if let Some(intent) = read_intent(layout)? {
-        let left = end_marked(intent.marks(), Duration::from_secs(1));
+        // Control groups of another boot are others, whatever their names.
+        let started: Option<Started> = read_record(&layout.started()).ok().flatten();
+        let group = started.filter(|started| started.boot_id == boot_id()).and_then(|started| started.group);
+        let marks = Marks { group: group.as_deref(), ..intent.marks() };
+        let left = end_marked(marks, Duration::from_secs(1));
         tracing::warn!(run = %intent.run_id, left, "the run's supervisor died; its processes were ended");
     }
     let exit = if layout.cancel_request().exists() { RunExit::Cancelled } else { RunExit::Lost };

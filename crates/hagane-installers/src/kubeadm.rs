@@ -55,6 +55,7 @@ impl KubeadmInstaller {
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
         Ok(RunPlan {
             installer: InstallerKind::Kubeadm,
+            version: format!("{} by hagane {}", manifest.kubernetes_version, env!("CARGO_PKG_VERSION")),
             // It converges: nodes that stand are left as they are, but for the routes to new ones.
             steps: vec![Step::of("playbooks/site.yml")],
             groups: Vec::new(),

@@ -2,15 +2,24 @@
 //!
 //! The file belongs to the user that Ansible runs as: lines are checked, cut and counted, never trusted.
 
+mod clock;
+mod scrub;
+mod timings;
+
 use std::collections::BTreeMap;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
-use hagane_ports::installer::{HostStats, RunProgress, TaskFailure};
+use hagane_ports::installer::{HostStats, RunProgress, TaskFailure, TaskTime};
 use serde::Deserialize;
 
 use crate::run::files::open_untrusted;
 use crate::run::layout::PROGRESS;
+
+pub(crate) use scrub::Secrets;
+pub(crate) use timings::write_timings;
+
+use clock::PlayClock;
 
 /// The callback plugin, for the run's plugin directory.
 pub const CALLBACK_PLUGIN: &str = include_str!("../plugins/hagane_progress.py");
@@ -26,25 +35,73 @@ const FAILURES_MAX: usize = 16;
 /// Most characters of a name.
 const NAME_CHARACTERS_MAX: usize = 256;
 
-/// One line.
+/// Most plays kept.
+const PLAYS_MAX: usize = 40;
+/// Most of the longest tasks kept.
+const SLOWEST_MAX: usize = 10;
+
+/// One line. Times are seconds of a clock that nobody can set.
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "lowercase")]
 enum Event {
     Playbook,
-    Total { tasks: u32 },
-    Play { play: String },
-    Task { task: String },
-    Handler { task: String },
-    Result { task: String, host: String, state: String },
-    Stats { hosts: BTreeMap<String, HostStats> },
+    Alive,
+    Total {
+        tasks: u32,
+    },
+    Play {
+        play: String,
+        #[serde(default)]
+        at: f64,
+    },
+    Task {
+        task: String,
+        #[serde(default)]
+        at: f64,
+    },
+    Handler {
+        task: String,
+        #[serde(default)]
+        at: f64,
+    },
+    Result(TaskResult),
+    Stats {
+        hosts: BTreeMap<String, HostStats>,
+        #[serde(default)]
+        at: f64,
+    },
+}
+
+/// A task's end on a host.
+#[derive(Debug, Deserialize)]
+struct TaskResult {
+    task: String,
+    host: String,
+    state: String,
+    #[serde(default)]
+    seconds: Option<f64>,
+    #[serde(default)]
+    message: String,
+    #[serde(default)]
+    output: String,
+}
+
+/// Whole milliseconds of seconds that somebody else wrote.
+fn milliseconds(seconds: f64) -> u64 {
+    const YEAR: f64 = 366.0 * 24.0 * 3600.0;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped; not a number gives 0")]
+    let whole = (seconds.clamp(0.0, YEAR) * 1000.0) as u64;
+    whole
 }
 
 /// Folds a progress file as it grows.
 #[derive(Debug)]
 pub struct ProgressReader {
     work: PathBuf,
+    secrets: Secrets,
     offset: u64,
     progress: RunProgress,
+    clock: PlayClock,
     /// What earlier playbooks of the run did.
     earlier: Earlier,
 }
@@ -59,7 +116,23 @@ impl ProgressReader {
     /// A reader of the progress file in the `work` directory of a run.
     #[must_use]
     pub fn new(work: PathBuf) -> Self {
-        Self { work, offset: 0, progress: RunProgress::default(), earlier: Earlier::default() }
+        Self::hiding(work, Secrets::default())
+    }
+
+    /// The same, but that these secrets are not told.
+    pub(crate) fn hiding(work: PathBuf, secrets: Secrets) -> Self {
+        let (progress, clock, earlier) = (RunProgress::default(), PlayClock::default(), Earlier::default());
+        Self { work, secrets, offset: 0, progress, clock, earlier }
+    }
+
+    /// Number of plays that have begun, to tell one from the next of the same name.
+    pub(crate) fn plays_begun(&self) -> u64 {
+        self.clock.begun()
+    }
+
+    /// How far it has read: what moves is alive.
+    pub(crate) fn position(&self) -> u64 {
+        self.offset
     }
 
     /// Takes in what was written since the last call, at most about `limit` bytes; says whether that was all.
@@ -72,7 +145,7 @@ impl ProgressReader {
         let size = file.metadata()?.len();
         if size < self.offset {
             // Somebody wrote it anew.
-            *self = Self::new(std::mem::take(&mut self.work));
+            *self = Self::hiding(std::mem::take(&mut self.work), std::mem::take(&mut self.secrets));
         }
         file.seek(SeekFrom::Start(self.offset))?;
         let mut content = Vec::new();
@@ -111,16 +184,30 @@ impl ProgressReader {
                 let total = self.earlier.tasks.saturating_add(tasks);
                 progress.tasks_total = Some(total.max(progress.tasks_started));
             }
-            Event::Play { play } => progress.play = Some(cut(play)),
-            Event::Task { task } => {
+            Event::Alive => {}
+            Event::Play { play, at } => {
+                let play = cut(play);
+                self.clock.play(&mut progress.plays, play.clone(), at);
+                progress.play = Some(play);
+            }
+            Event::Task { task, at } => {
+                self.clock.tick(at);
                 progress.task = Some(cut(task));
                 progress.tasks_started = progress.tasks_started.saturating_add(1);
                 // Tasks included at run time are not in the total.
                 progress.tasks_total = progress.tasks_total.map(|total| total.max(progress.tasks_started));
             }
-            Event::Handler { task } => progress.task = Some(cut(task)),
-            Event::Result { task, host, state } => fold_result(progress, cut(task), cut(host), &state),
-            Event::Stats { hosts } => {
+            Event::Handler { task, at } => {
+                self.clock.tick(at);
+                progress.task = Some(cut(task));
+            }
+            Event::Result(result) => fold_result(progress, result, &self.secrets),
+            Event::Stats { hosts, at } => {
+                self.clock.end(&mut progress.plays, at);
+                // What a host came through all the same (rescued, or ignored) is no failure of the run.
+                let came_through =
+                    |host: &str| hosts.get(host).is_some_and(|own| own.failed == 0 && own.unreachable == 0);
+                progress.failures.retain(|failure| !came_through(&failure.host));
                 progress.hosts = self.earlier.hosts.clone();
                 for (host, stats) in hosts.into_iter().take(HOSTS_MAX) {
                     add(progress.hosts.entry(cut(host)).or_default(), &stats);
@@ -130,12 +217,14 @@ impl ProgressReader {
     }
 }
 
-fn fold_result(progress: &mut RunProgress, task: String, host: String, state: &str) {
+fn fold_result(progress: &mut RunProgress, result: TaskResult, secrets: &Secrets) {
+    let TaskResult { task, host, state, seconds, message, output } = result;
+    let (task, host) = (cut(task), cut(host));
     if progress.hosts.len() >= HOSTS_MAX && !progress.hosts.contains_key(&host) {
         return;
     }
     let stats = progress.hosts.entry(host.clone()).or_default();
-    let count = match state {
+    let count = match state.as_str() {
         "ok" | "ignored" => &mut stats.ok,
         "changed" => {
             stats.ok = stats.ok.saturating_add(1);
@@ -147,9 +236,32 @@ fn fold_result(progress: &mut RunProgress, task: String, host: String, state: &s
         _ => return,
     };
     *count = count.saturating_add(1);
-    if matches!(state, "failed" | "unreachable") && progress.failures.len() < FAILURES_MAX {
-        progress.failures.push(TaskFailure { task, host, state: state.to_owned(), ..TaskFailure::default() });
+    if let Some(seconds) = seconds {
+        rank(&mut progress.slowest, &task, &host, milliseconds(seconds));
     }
+    if matches!(state.as_str(), "failed" | "unreachable") {
+        // A host that failed and went on came through that: what counts is where it stopped.
+        progress.failures.retain(|failure| failure.host != host);
+        if progress.failures.len() < FAILURES_MAX {
+            let (message, output) = (secrets.message(&message), secrets.output(&output));
+            progress.failures.push(TaskFailure { task, host, state, message, output });
+        }
+    }
+}
+
+/// Keeps the tasks that took longest, each with its slowest host.
+fn rank(slowest: &mut Vec<TaskTime>, task: &str, host: &str, milliseconds: u64) {
+    let full = slowest.len() >= SLOWEST_MAX;
+    if full && slowest.last().is_some_and(|last| last.milliseconds >= milliseconds) {
+        return;
+    }
+    match slowest.iter_mut().find(|known| known.task == task) {
+        Some(known) if known.milliseconds >= milliseconds => return,
+        Some(known) => (known.host, known.milliseconds) = (host.to_owned(), milliseconds),
+        None => slowest.push(TaskTime { task: task.to_owned(), host: host.to_owned(), milliseconds }),
+    }
+    slowest.sort_by_key(|time| std::cmp::Reverse(time.milliseconds));
+    slowest.truncate(SLOWEST_MAX);
 }
 
 fn add(sum: &mut HostStats, stats: &HostStats) {
@@ -164,9 +276,9 @@ fn add(sum: &mut HostStats, stats: &HostStats) {
     }
 }
 
-/// Cuts a name and blanks control characters, which could act on a terminal.
+/// Cuts a name and blanks what could act on a terminal.
 fn cut(name: String) -> String {
-    let plain = |character: char| if character.is_control() { ' ' } else { character };
+    let plain = |character: char| if character == '\n' { ' ' } else { scrub::plain(character) };
     name.chars().take(NAME_CHARACTERS_MAX).map(plain).collect()
 }
 
@@ -216,18 +328,72 @@ mod tests {
         assert_eq!(progress.hosts["a"], HostStats { ok: 1, changed: 1, ..HostStats::default() });
     }
 
+    fn failed(task: &str, host: &str) -> String {
+        format!("{{\"event\":\"result\",\"task\":\"{task}\",\"host\":\"{host}\",\"state\":\"failed\",\"seconds\":1}}\n")
+    }
+
     #[test]
     fn tells_the_first_failures_and_where_they_happened() {
         let mut bed = Bed::new();
         for number in 0..20 {
-            bed.append(&format!(
-                "{{\"event\":\"result\",\"task\":\"T{number}\",\"host\":\"h\",\"state\":\"failed\",\"seconds\":1}}\n"
-            ));
+            bed.append(&failed(&format!("T{number}"), &format!("h{number}")));
         }
         let progress = bed.read();
         assert_eq!(progress.failures.len(), FAILURES_MAX);
-        assert_eq!(progress.failures[0].task, "T0");
-        assert_eq!(progress.hosts["h"].failed, 20);
+        assert_eq!((progress.failures[0].task.as_str(), progress.failures[0].host.as_str()), ("T0", "h0"));
+        assert_eq!(progress.hosts["h0"].failed, 1);
+    }
+
+    #[test]
+    fn what_a_host_came_through_is_no_failure() {
+        let mut bed = Bed::new();
+        bed.append(&failed("Try", "a")).append(&failed("Try", "b")).append(&failed("Stop", "b"));
+        let progress = bed.read();
+        let told: Vec<_> = progress.failures.iter().map(|told| (told.host.as_str(), told.task.as_str())).collect();
+        assert_eq!(told, [("a", "Try"), ("b", "Stop")], "the last one of each host is where it stopped");
+        let counts =
+            |failed: u32| format!("{{\"ok\":1,\"changed\":0,\"failed\":{failed},\"unreachable\":0,\"skipped\":0}}");
+        bed.append(&format!("{{\"event\":\"stats\",\"hosts\":{{\"a\":{},\"b\":{}}}}}\n", counts(0), counts(1)));
+        let progress = bed.read();
+        assert_eq!((progress.failures.len(), progress.failures[0].host.as_str()), (1, "b"));
+        assert!(!progress.only_unreachable());
+    }
+
+    #[test]
+    fn tells_what_a_task_said_without_secrets() {
+        let mut bed = Bed::new();
+        bed.reader = ProgressReader::hiding(bed.directory.path().to_path_buf(), Secrets::new(["hunter-2".to_owned()]));
+        bed.append(
+            "{\"event\":\"result\",\"task\":\"T\",\"host\":\"h\",\"state\":\"unreachable\",\"message\":\"hunter-2\\nx\",\"output\":\"a\\u001b[1mb\"}\n",
+        );
+        let progress = bed.read();
+        let failure = &progress.failures[0];
+        assert_eq!((failure.message.as_str(), failure.output.as_str()), ("[hidden]", "ab"));
+        assert!(progress.only_unreachable());
+    }
+
+    #[test]
+    fn tells_how_long_plays_took_and_which_tasks_took_longest() {
+        let mut bed = Bed::new();
+        for (play, at) in [("One", 10.0), ("Two", 12.5)] {
+            bed.append(&format!("{{\"event\":\"play\",\"play\":\"{play}\",\"at\":{at}}}\n"));
+        }
+        for number in 0..12_u32 {
+            for (host, more) in [("a", 0.0), ("b", 0.5)] {
+                let seconds = f64::from(number) + more;
+                bed.append(&format!(
+                    "{{\"event\":\"result\",\"task\":\"T{number}\",\"host\":\"{host}\",\"state\":\"ok\",\"seconds\":{seconds}}}\n"
+                ));
+            }
+        }
+        let progress = bed.read().clone();
+        let plays: Vec<_> = progress.plays.iter().map(|play| (play.play.as_str(), play.milliseconds)).collect();
+        assert_eq!(plays, [("One", Some(2500)), ("Two", None)]);
+        let slowest: Vec<_> = progress.slowest.iter().map(|time| (time.task.as_str(), time.milliseconds)).collect();
+        assert_eq!((slowest.len(), slowest[0], slowest[9]), (10, ("T11", 11_500), ("T2", 2500)));
+        assert!(progress.slowest.iter().all(|time| time.host == "b"));
+        bed.append("{\"event\":\"stats\",\"hosts\":{},\"at\":20}\n");
+        assert_eq!(bed.read().plays[1].milliseconds, Some(7500));
     }
 
     #[test]

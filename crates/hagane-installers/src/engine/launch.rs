@@ -9,6 +9,7 @@ use hagane_ports::installer::InstallerError;
 
 use super::EngineOptions;
 use crate::run::RunLayout;
+use crate::run::process::SCOPE_PREFIX;
 
 /// How long a supervisor may take to say that it is there.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -40,7 +41,7 @@ fn scope_command(options: &EngineOptions, layout: &RunLayout) -> Option<Command>
     }
     let id = layout.directory().file_name()?.to_string_lossy().into_owned();
     let attempt = uuid::Uuid::new_v4().simple().to_string();
-    let unit = format!("hagane-run-{id}-{}", attempt.get(..8).unwrap_or_default());
+    let unit = format!("{SCOPE_PREFIX}{id}-{}", attempt.get(..8).unwrap_or_default());
     let mut command = Command::new(program);
     command.args(["--scope", "--quiet", "--collect", "--unit"]).arg(unit).arg("--").arg(&options.shim);
     command.args(&options.shim_arguments).arg(layout.directory());

@@ -9,13 +9,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use hagane_ports::installer::{InstallRequest, InstallerError};
+use hagane_ports::installer::{InstallRequest, InstallVerb, InstallerError};
 
 use super::{EngineOptions, RunPlan, Step, directory_error};
 use crate::inventory::{check_request, file_name, invalid, render_variables, render_with_groups};
 use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
 use crate::run::files::{create_directory, sync_parent, write_new, write_record};
-use crate::run::{Intent, RunLayout, RunUser, now};
+use crate::run::{Intent, RunKind, RunLayout, RunUser, history, now};
 
 /// Longest directory in which ssh can make its control sockets: a socket's path may have 107 bytes, of which Ansible
 /// and ssh add up to 30.
@@ -128,6 +128,7 @@ fn write_all(
         }
         write_new(&path, text.as_bytes(), 0o600).map_err(&failed)?;
     }
+    write_record(&staging.hidden(), &hidden_values(request), 0o600).map_err(&failed)?;
     let intent = intent(options, user, layout, request, plan, (sockets, remove_at_end));
     write_record(&staging.intent(), &intent, 0o600).map_err(&failed)?;
     if let Some(user) = user {
@@ -175,6 +176,7 @@ fn intent(
         ("PYTHONUNBUFFERED", "1".to_owned()),
         ("PYTHONDONTWRITEBYTECODE", "1".to_owned()),
     ];
+    let kind = kind_of(request, plan);
     let playbook = plan.steps.last().map(|step| layout.work().join(&step.playbook)).unwrap_or_default();
     Intent {
         run_id: request.run_id.clone(),
@@ -188,6 +190,10 @@ fn intent(
         environment: environment.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         working_directory: playbook.parent().map_or_else(|| layout.work(), Path::to_path_buf),
         time_limit_seconds: request.time_limit.as_secs().max(1),
+        stall_limit_seconds: request.limits.stall.map(|limit| limit.as_secs().max(1)),
+        play_limit_seconds: request.limits.play.map(|limit| limit.as_secs().max(1)),
+        estimate_seconds: history::estimate(&options.runs, &kind).map(|length| length.as_secs()),
+        kind: Some(kind),
         log_limit_bytes: options.log_limit_bytes,
         user: user.cloned(),
         marker: uuid::Uuid::new_v4().to_string(),
@@ -195,6 +201,51 @@ fn intent(
         remove_at_end,
         tool: plan.tool.clone(),
         then: plan.then.clone(),
+    }
+}
+
+fn kind_of(request: &InstallRequest, plan: &RunPlan) -> RunKind {
+    let (verb, worked_on) = match &request.verb {
+        InstallVerb::AddWorkers(nodes) | InstallVerb::AddMasters(nodes) => ("Add", nodes.len()),
+        InstallVerb::RemoveNodes { nodes, .. } => ("RemoveNodes", nodes.len()),
+        InstallVerb::Install => ("Install", request.inventory.nodes.len()),
+        InstallVerb::Upgrade { .. } => ("Upgrade", request.inventory.nodes.len()),
+        InstallVerb::Reconfigure => ("Reconfigure", request.inventory.nodes.len()),
+        InstallVerb::RenewCertificates => ("RenewCertificates", request.inventory.nodes.len()),
+        InstallVerb::Reset => ("Reset", request.inventory.nodes.len()),
+        InstallVerb::RecoverControlPlane { .. } => ("RecoverControlPlane", request.inventory.nodes.len()),
+    };
+    RunKind {
+        installer: plan.installer,
+        verb: verb.to_owned(),
+        version: plan.version.clone(),
+        nodes: u32::try_from(worked_on).unwrap_or(u32::MAX),
+    }
+}
+
+/// What must not be told of the run: the key, and what the user's variables name as secret.
+fn hidden_values(request: &InstallRequest) -> Vec<String> {
+    let mut values = vec![request.ssh.private_key.clone()];
+    for (name, value) in &request.variables {
+        collect_hidden(name, value, &mut values);
+    }
+    values
+}
+
+fn collect_hidden(name: &str, value: &serde_json::Value, values: &mut Vec<String>) {
+    const WORDS: [&str; 6] = ["passw", "passphrase", "secret", "token", "credential", "key"];
+    match value {
+        serde_json::Value::String(text) => {
+            let name = name.to_ascii_lowercase();
+            if WORDS.iter().any(|word| name.contains(word)) {
+                values.push(text.clone());
+            }
+        }
+        serde_json::Value::Array(list) => list.iter().for_each(|value| collect_hidden(name, value, values)),
+        serde_json::Value::Object(fields) => {
+            fields.iter().for_each(|(field, value)| collect_hidden(&format!("{name}.{field}"), value, values));
+        }
+        _ => {}
     }
 }
 

@@ -128,6 +128,7 @@ impl KubesprayInstaller {
         files.extend(steps.files);
         Ok(RunPlan {
             installer: InstallerKind::Kubespray,
+            version: compared_with(directory, &then),
             steps: steps.steps,
             groups: steps.groups,
             files,
@@ -148,6 +149,12 @@ impl KubesprayInstaller {
         let Ok(then) = serde_json::from_value::<Memory>(then) else { return Ok(()) };
         self.memories().remember(&owner, &then, finished)
     }
+}
+
+/// The versions that make runs alike; a tree that names none is compared with its own earlier runs alone.
+fn compared_with(directory: &Path, then: &Memory) -> String {
+    let kubespray = then.kubespray.clone().unwrap_or_else(|| directory.display().to_string());
+    format!("{} by kubespray {kubespray}", then.kubernetes.as_deref().unwrap_or("its default"))
 }
 
 fn described(checkout: &Checkout, ansible: Option<&AnsibleVersion>) -> String {

@@ -22,6 +22,19 @@ pub struct RunUser {
     pub gid: u32,
 }
 
+/// What makes two runs alike enough to expect the same time of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunKind {
+    /// Which installer.
+    pub installer: InstallerKind,
+    /// What for, one word.
+    pub verb: String,
+    /// Version of what is installed and of what installs it.
+    pub version: String,
+    /// Number of nodes worked on.
+    pub nodes: u32,
+}
+
 /// By what the processes of a run are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks<'a> {
@@ -30,6 +43,10 @@ pub struct Marks<'a> {
     /// Directory of ssh's sockets. A process that keeps a shared connection alive has overwritten its environment with
     /// a title, and the title names its socket.
     pub sockets: &'a Path,
+    /// A process whose descendants all are the run's: a supervisor that adopts what loses its parent.
+    pub tree: Option<i32>,
+    /// The control group that systemd made for the run alone, as the kernel names it.
+    pub group: Option<&'a str>,
 }
 
 /// One run, complete: the supervisor reads nothing else. It holds no secrets.
@@ -59,6 +76,18 @@ pub struct Intent {
     pub working_directory: PathBuf,
     /// The time limit, in seconds.
     pub time_limit_seconds: u64,
+    /// Most seconds without a sign of life.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stall_limit_seconds: Option<u64>,
+    /// Most seconds for one play.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub play_limit_seconds: Option<u64>,
+    /// What the run is compared with; absent where it is compared with nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<RunKind>,
+    /// Seconds that earlier runs of that kind lead to expect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_seconds: Option<u64>,
     /// Most bytes of output kept.
     pub log_limit_bytes: u64,
     /// The user it runs as; absent means the supervisor's own.
@@ -82,6 +111,6 @@ impl Intent {
     /// By what the run's processes are known.
     #[must_use]
     pub fn marks(&self) -> Marks<'_> {
-        Marks { marker: &self.marker, sockets: &self.sockets }
+        Marks { marker: &self.marker, sockets: &self.sockets, tree: None, group: None }
     }
 }

@@ -78,16 +78,22 @@ impl RunLayout {
         self.directory.join("cancel")
     }
 
-    /// Output of the playbook, newest part.
+    /// Output of the playbook, newest part; see [`super::log`] for the others.
     #[must_use]
     pub fn log(&self) -> PathBuf {
         self.directory.join("log")
     }
 
-    /// Output before that; the two together stay below the log limit.
+    /// How long plays, tasks and hosts took, once the run has ended.
     #[must_use]
-    pub fn older_log(&self) -> PathBuf {
-        self.directory.join("log.1")
+    pub fn timings(&self) -> PathBuf {
+        self.directory.join("timings.json")
+    }
+
+    /// Values that are never told: a private file, since it holds them.
+    #[must_use]
+    pub fn hidden(&self) -> PathBuf {
+        self.directory.join("hidden.json")
     }
 
     /// What belongs to the user that Ansible runs as.

@@ -23,6 +23,12 @@ pub struct Started {
     pub boot_id: String,
     /// When it started.
     pub started_at: Timestamp,
+    /// The control group that systemd made for the run alone, where it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
+    /// Seconds that earlier runs of its kind lead to expect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_seconds: Option<u64>,
 }
 
 /// How a run ended.

@@ -1,7 +1,7 @@
 //! The supervisor of one run: `hagane run-shim DIR`, a process of its own.
 //!
 //! It holds the run's lock while it lives, starts the program that the intent names, keeps its output, ends it at its
-//! time limit or when asked to, and writes the exit record last. It needs nothing of the process that started it.
+//! limits or when asked to, and writes the exit record last. It needs nothing of the process that started it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -9,7 +9,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use hagane_ports::installer::RunExit;
 use rustix::fs::{FlockOperation, flock};
@@ -17,11 +19,14 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::files::{read_record, reserve, write_record, write_reserved};
+use super::history;
 use super::intent::{Intent, MARKER_VARIABLE, Marks};
 use super::layout::RunLayout;
+use super::limits::LimitWatch;
 use super::log::BoundedLog;
-use super::process::{boot_id, end_marked, start_ticks};
+use super::process::{boot_id, end_marked, own_group, start_ticks};
 use super::records::{ExitRecord, Started, now};
+use crate::progress::write_timings;
 
 /// Time that the playbook gets to end after it was asked.
 const GRACE: Duration = Duration::from_secs(3);
@@ -58,16 +63,45 @@ fn supervise(layout: &RunLayout) -> io::Result<bool> {
         read_record(&layout.intent())?.ok_or_else(|| io::Error::new(io::ErrorKind::NotFound, "no intent"))?;
     reserve(&layout.exit_reserve())?;
     let pid = std::process::id().cast_signed();
-    let started =
-        Started { pid, start_ticks: start_ticks(pid).unwrap_or_default(), boot_id: boot_id(), started_at: now() };
+    // What loses its parent becomes this process's child, so that it is found when the run ends.
+    if let Err(error) = rustix::process::set_child_subreaper(Some(Pid::INIT)) {
+        tracing::warn!(%error, "processes that leave the run's tree are found by their marks only");
+    }
+    let started = Started {
+        pid,
+        start_ticks: start_ticks(pid).unwrap_or_default(),
+        boot_id: boot_id(),
+        started_at: now(),
+        group: own_group(&intent.run_id),
+        estimate_seconds: intent.estimate_seconds,
+    };
     write_record(&layout.started(), &started, 0o640)?;
+    let begun = Instant::now();
     let (exit, dropped_output_bytes) = run_child(layout, &intent);
+    tell_times(layout, &intent, &exit, begun.elapsed());
     for directory in &intent.remove_at_end {
         remove_directory(directory);
     }
     let record = ExitRecord { exit, finished_at: now(), dropped_output_bytes };
     write_reserved(&layout.exit_reserve(), &layout.exit(), &record)?;
     Ok(true)
+}
+
+/// Writes how long everything took. A run is none the worse where that cannot be written.
+fn tell_times(layout: &RunLayout, intent: &Intent, exit: &RunExit, length: Duration) {
+    if let Err(error) = write_timings(&layout.work(), &layout.timings()) {
+        tracing::warn!(%error, "the times of the run could not be written");
+    }
+    if let (RunExit::Succeeded, Some(kind), Some(runs)) = (exit, &intent.kind, layout.directory().parent())
+        && let Err(error) = history::add(runs, kind, length)
+    {
+        tracing::warn!(%error, "the run could not be added to the history");
+    }
+}
+
+/// By what this supervisor knows the processes of its run.
+fn marks(intent: &Intent) -> Marks<'_> {
+    Marks { tree: Some(std::process::id().cast_signed()), ..intent.marks() }
 }
 
 /// Takes the run's lock. Observers hold it shared for an instant, so one refusal proves nothing.
@@ -90,17 +124,19 @@ fn run_child(layout: &RunLayout, intent: &Intent) -> (RunExit, u64) {
         Ok(pipe) => pipe,
         Err(error) => return (RunExit::NotStarted { message: format!("the output: {error}") }, 0),
     };
-    let log = BoundedLog::open(layout.log(), layout.older_log(), intent.log_limit_bytes);
+    let log = BoundedLog::open(layout.directory().to_path_buf(), intent.log_limit_bytes);
+    let counted = Arc::new(AtomicU64::new(0));
+    let count = Arc::clone(&counted);
     let (finished, dropped) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
-        let lost = keep_output(output, log);
+        let lost = keep_output(output, log, &count);
         if finished.send(lost).is_err() {
             tracing::debug!("the output outlived the wait for its end");
         }
     });
-    let exit = run_steps(layout, intent, &writer);
+    let exit = run_steps(layout, intent, &writer, LimitWatch::new(layout, intent, counted));
     // The output ends when the last writing end is gone.
-    end_marked(intent.marks(), Duration::ZERO);
+    end_marked(marks(intent), Duration::ZERO);
     drop(writer);
     (exit, dropped.recv_timeout(LAST_OUTPUT).unwrap_or_default())
 }
@@ -123,20 +159,23 @@ fn spawn(intent: &Intent, arguments: &[String], output: &io::PipeWriter) -> io::
     command.spawn()
 }
 
-fn keep_output(mut output: io::PipeReader, mut log: BoundedLog) -> u64 {
+fn keep_output(mut output: io::PipeReader, mut log: BoundedLog, counted: &AtomicU64) -> u64 {
     let mut buffer = vec![0; 64 * 1024];
     loop {
         match output.read(&mut buffer) {
             Ok(0) => return log.dropped(),
-            Ok(count) => log.write(buffer.get(..count).unwrap_or_default()),
+            Ok(count) => {
+                counted.fetch_add(count as u64, Ordering::Relaxed);
+                log.write(buffer.get(..count).unwrap_or_default());
+            }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(_) => return log.dropped(),
         }
     }
 }
 
-/// Runs the steps within the one time limit, up to the first that does not succeed.
-fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter) -> RunExit {
+/// Runs the steps within the limits, up to the first that does not succeed.
+fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter, mut limits: LimitWatch) -> RunExit {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return RunExit::NotStarted { message: format!("the supervisor: {error}") },
@@ -144,7 +183,6 @@ fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter) -> Ru
     runtime.block_on(async {
         let end = asked_to_end();
         tokio::pin!(end);
-        let deadline = tokio::time::Instant::now() + Duration::from_secs(intent.time_limit_seconds);
         for arguments in intent.before.iter().chain([&intent.arguments]) {
             let child = match spawn(intent, arguments, output) {
                 Ok(child) => child,
@@ -153,21 +191,21 @@ fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter) -> Ru
                     return RunExit::NotStarted { message };
                 }
             };
-            let group = Pid::from_raw(child.id().cast_signed());
+            let pid = child.id().cast_signed();
             let mut exited = tokio::task::spawn_blocking({
                 let mut child = child;
                 move || child.wait()
             });
             let ended = tokio::select! {
                 status = &mut exited => Err(outcome(layout, status.map_err(io::Error::other).flatten())),
-                () = tokio::time::sleep_until(deadline) => Ok(RunExit::TimedOut),
+                exit = limits.exceeded(pid) => Ok(exit),
                 () = &mut end => Ok(RunExit::Cancelled),
             };
             match ended {
-                Err(RunExit::Succeeded) => end_marked(intent.marks(), Duration::ZERO),
+                Err(RunExit::Succeeded) => drop(end_marked(marks(intent), Duration::ZERO)),
                 Err(exit) => return exit,
                 Ok(exit) => {
-                    end_group(group, intent.marks());
+                    end_group(Pid::from_raw(pid), marks(intent));
                     if let Err(error) = exited.await {
                         tracing::warn!(%error, "the ended child could not be waited for");
                     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hagane_installers::run::Intent;
+use hagane_installers::run::log::read_log;
 use hagane_installers::{EngineOptions, KubesprayInstaller, KubesprayOptions};
 use hagane_ports::installer::{
     ClusterInstaller, InstallRequest, InstallVerb, Inventory, InventoryNode, NodeRole, RunExit, RunObservation,
@@ -111,6 +112,26 @@ impl Bed {
             assert_eq!(seen.state, RunState::Running, "ended before {name}: {}", self.log());
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
+    }
+
+    /// All that is kept of the output, and the number of bytes that are not.
+    pub fn whole_log(&self) -> (String, u64) {
+        let (mut text, mut left_out, mut at) = (String::new(), 0, 0);
+        loop {
+            let piece = read_log(&self.run_directory(), at, 1 << 20).expect("readable");
+            if piece.bytes.is_empty() {
+                return (text, left_out);
+            }
+            text.push_str(&String::from_utf8_lossy(&piece.bytes));
+            (at, left_out) = (piece.next, left_out + piece.left_out);
+        }
+    }
+
+    /// Bytes of all files of the output.
+    pub fn log_parts(&self) -> u64 {
+        let entries = fs::read_dir(self.run_directory()).expect("a directory").flatten();
+        let parts = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("log"));
+        parts.map(|entry| entry.metadata().expect("a file").len()).sum()
     }
 
     pub fn log(&self) -> String {

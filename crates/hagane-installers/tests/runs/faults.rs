@@ -6,7 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use hagane_installers::EngineOptions;
-use hagane_ports::installer::{ClusterInstaller, InstallRequest, InstallerError, RunExit, RunState, TaskFailure};
+use hagane_ports::installer::{
+    ClusterInstaller, InstallRequest, InstallerError, RunExit, RunLimits, RunState, TaskFailure,
+};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -48,15 +50,19 @@ async fn all_gone(pids: [i32; 2]) {
 
 #[tokio::test]
 async fn a_failing_task_is_named_with_its_host() {
-    let bed = Bed::with_tasks("    - name: Break\n      ansible.builtin.fail: {msg: secret-detail}\n");
+    let bed = Bed::with_tasks("    - name: Break\n      ansible.builtin.fail: {msg: no such thing}\n");
     bed.start().await;
     let (exit, seen) = bed.finish().await;
     assert_eq!(exit, RunExit::Failed { status: 2 });
-    let failure =
-        TaskFailure { task: "Break".into(), host: "node1".into(), state: "failed".into(), ..TaskFailure::default() };
+    let failure = TaskFailure {
+        task: "Break".into(),
+        host: "node1".into(),
+        state: "failed".into(),
+        message: "no such thing".into(),
+        output: String::new(),
+    };
     assert_eq!(seen.progress.failures, [failure]);
-    let progress = fs::read_to_string(bed.run_directory().join("work/progress.jsonl")).expect("a file");
-    assert!(!progress.contains("secret-detail"));
+    assert!(!seen.progress.only_unreachable());
     assert_eq!(bed.installer.kubeconfig("run-1").await.expect("readable"), None);
 }
 
@@ -68,13 +74,13 @@ async fn an_unreachable_host_is_named() {
     bed.start().await;
     let (exit, seen) = bed.finish().await;
     assert_eq!(exit, RunExit::Failed { status: 4 });
-    let failure = TaskFailure {
-        task: "Reach".into(),
-        host: "node1".into(),
-        state: "unreachable".into(),
-        ..TaskFailure::default()
-    };
-    assert_eq!(seen.progress.failures, [failure], "{}", bed.log());
+    assert!(seen.progress.only_unreachable(), "{}", bed.log());
+    let failure = &seen.progress.failures[0];
+    assert_eq!(
+        (failure.task.as_str(), failure.host.as_str(), failure.state.as_str()),
+        ("Reach", "node1", "unreachable")
+    );
+    assert!(failure.message.contains("ssh"), "{failure:?}");
 }
 
 #[tokio::test]
@@ -84,6 +90,30 @@ async fn the_time_limit_ends_the_whole_tree() {
     bed.wait_for("asleep").await;
     let pids = [pid_in(&bed.path("left")), pid_in(&bed.path("asleep"))];
     assert_eq!(bed.finish().await.0, RunExit::TimedOut);
+    all_gone(pids).await;
+}
+
+#[tokio::test]
+async fn a_run_without_a_sign_of_life_is_ended_and_its_limit_told() {
+    let bed = Bed::with_tasks(LINGER);
+    let limits = RunLimits { stall: Some(Duration::from_secs(10)), play: None };
+    bed.start_with(&InstallRequest { limits, ..request() }).await;
+    bed.wait_for("asleep").await;
+    let pids = [pid_in(&bed.path("left")), pid_in(&bed.path("asleep"))];
+    let (exit, seen) = bed.finish().await;
+    assert_eq!((exit, seen.progress.task.as_deref()), (RunExit::Stalled { seconds: 10 }, Some("Sleep")));
+    all_gone(pids).await;
+}
+
+#[tokio::test]
+async fn a_play_that_takes_too_long_is_ended_and_named() {
+    let bed = Bed::with_tasks(LINGER);
+    let limits = RunLimits { stall: None, play: Some(Duration::from_secs(8)) };
+    bed.start_with(&InstallRequest { limits, ..request() }).await;
+    bed.wait_for("asleep").await;
+    let pids = [pid_in(&bed.path("left")), pid_in(&bed.path("asleep"))];
+    let exit = bed.finish().await.0;
+    assert_eq!(exit, RunExit::PlayTimedOut { play: "The only play".to_owned(), seconds: 8 });
     all_gone(pids).await;
 }
 
@@ -101,8 +131,8 @@ async fn cancelling_ends_the_whole_tree() {
 async fn a_killed_playbook_is_told_with_its_signal() {
     let (bed, pids) = lingering().await;
     let playbook = children(supervisor(&bed));
-    assert_eq!(playbook.len(), 1);
-    kill(playbook[0]);
+    // The others are adopted.
+    kill(*playbook.first().expect("the playbook runs"));
     assert_eq!(bed.finish().await.0, RunExit::Killed { signal: 9 });
     all_gone(pids).await;
 }
@@ -127,9 +157,13 @@ async fn output_of_fifty_megabytes_stays_within_the_limit() {
     let (exit, seen) = bed.finish().await;
     assert_eq!(exit, RunExit::Succeeded);
     assert_eq!(seen.progress.tasks_started, 2);
-    let size = |name: &str| fs::metadata(bed.run_directory().join(name)).expect("a file").len();
-    assert!(size("log") + size("log.1") <= bed.options.log_limit_bytes);
-    assert!(bed.log().contains("PLAY RECAP"));
+    let (text, left_out) = bed.whole_log();
+    assert!(text.len() as u64 <= bed.options.log_limit_bytes && left_out > 40_000_000, "{left_out}");
+    assert!(
+        text.starts_with("\nPLAY [The only play]") && text.contains("PLAY RECAP"),
+        "its begin and its end are kept"
+    );
+    assert_eq!(bed.log_parts(), bed.options.log_limit_bytes / 4 * 3 + bed.log().len() as u64);
 }
 
 #[tokio::test]

@@ -3,7 +3,10 @@
 mod bed;
 mod contract;
 mod faults;
+mod kept;
 mod life;
+mod told;
+mod trees;
 mod verbs;
 
 use std::path::PathBuf;
