@@ -34,8 +34,10 @@ pub enum Command {
     /// Fetch something that the system keeps.
     #[command(subcommand)]
     Get(GetCommand),
-    /// Print the log of an installer run.
+    /// Print the log of an installer run, or how long its tasks took.
     Logs(LogsArgs),
+    /// End an installer run, with everything that it started, and wait until it has ended.
+    Cancel(CancelArgs),
     /// Wait for an object to reach a phase or condition, and say what it waits for.
     Wait(WaitArgs),
     /// Check that what the system needs is there and answers.
@@ -191,11 +193,10 @@ pub struct PlanArgs {
     /// YAML or JSON files with Provisionings and BareMetalHosts; `-` is standard input.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     pub filenames: Vec<PathBuf>,
-    /// kubeconfig of an API: its hosts are used too, nodes that it has stay where they are, and objects of the files are
-    /// taken as they would be once they were applied.
+    /// kubeconfig of an API whose hosts are used too.
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of objects that name none.
+    /// Namespace of that API.
     #[arg(short, long, default_value = "default")]
     pub namespace: String,
     /// Output format; a table when not given.
@@ -299,9 +300,40 @@ pub struct LogsArgs {
     pub subject: RunSubject,
     /// Its name.
     pub name: String,
-    /// Go on until the run ends.
+    /// Go on until the run ends, also over its further tries.
     #[arg(short, long)]
     pub follow: bool,
+    /// Print how long plays, tasks and hosts took, slowest first.
+    #[arg(long, conflicts_with = "follow")]
+    pub timings: bool,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "flattened: its fields are documented")]
+    pub api: ApiArgs,
+}
+
+/// What `cancel` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum CancelSubject {
+    /// A Provisioning.
+    Provisioning,
+}
+
+impl From<CancelSubject> for Subject {
+    fn from(CancelSubject::Provisioning: CancelSubject) -> Self {
+        Self::Provisioning
+    }
+}
+
+/// Arguments of `cancel`.
+#[derive(Clone, Debug, Args)]
+pub struct CancelArgs {
+    /// What the installer runs for.
+    pub subject: CancelSubject,
+    /// Its name.
+    pub name: String,
+    /// Seconds to wait for the end at most.
+    #[arg(long, default_value_t = 60)]
+    pub timeout: u64,
     #[command(flatten)]
     #[allow(missing_docs, reason = "flattened: its fields are documented")]
     pub api: ApiArgs,

@@ -1,5 +1,7 @@
 //! `hagane describe`: an object as a page for people.
 
+mod run;
+
 use std::process::ExitCode;
 
 use jiff::Timestamp;
@@ -45,13 +47,13 @@ pub(crate) fn page(resource: &str, object: &DynamicObject, events: &[Event], now
     let status = object.data.get("status").unwrap_or(&Value::Null);
     text.push_str(&conditions(status, now));
     text.push_str(&plan(status));
-    text.push_str(&run_section(status));
+    text.push_str(&run::section_of(status, now));
     text.push_str(&facts(status));
     text.push_str(&event_lines(events, now));
     text
 }
 
-fn field<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
+pub(super) fn field<'a>(value: &'a Value, pointer: &str) -> Option<&'a str> {
     value.pointer(pointer).and_then(Value::as_str).filter(|text| !text.is_empty())
 }
 
@@ -85,7 +87,7 @@ fn header(resource: &str, object: &DynamicObject, now: Timestamp) -> String {
     output::table(&rows)
 }
 
-fn section(title: &str, rows: &[Vec<String>]) -> String {
+pub(super) fn section(title: &str, rows: &[Vec<String>]) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -112,7 +114,7 @@ fn conditions(status: &Value, now: Timestamp) -> String {
     with_header("Conditions", &["TYPE", "STATUS", "SINCE", "REASON", "MESSAGE"], rows)
 }
 
-fn with_header(title: &str, names: &[&str], rows: Vec<Vec<String>>) -> String {
+pub(super) fn with_header(title: &str, names: &[&str], rows: Vec<Vec<String>>) -> String {
     if rows.is_empty() {
         return String::new();
     }
@@ -150,55 +152,6 @@ fn plan(status: &Value) -> String {
     with_header("Plan", &["NODE", "ROLES", "HOST", "ADDRESS", "WHY"], nodes)
         + &with_header("Not met", &["DEMAND", "SHORT"], unmet)
         + &with_header("Hosts not taken", &["HOST", "WHY"], rejected)
-}
-
-fn run_section(status: &Value) -> String {
-    let Some(run) = status.get("run").filter(|run| run.is_object()) else { return String::new() };
-    let mut rows = Vec::new();
-    let named = [
-        ("Installer:", "/installer"),
-        ("State:", "/state"),
-        ("Started:", "/startedAt"),
-        ("Finished:", "/finishedAt"),
-        ("Play:", "/play"),
-        ("Task:", "/task"),
-        ("Log:", "/log"),
-        ("Id:", "/id"),
-    ];
-    for (label, pointer) in named {
-        if let Some(value) = field(run, pointer) {
-            rows.push(vec![label.to_owned(), value.to_owned()]);
-        }
-    }
-    if let Some(started) = run.get("tasksStarted").and_then(Value::as_i64) {
-        let total =
-            run.get("tasksTotal").and_then(Value::as_i64).map(|total| format!(" of {total}")).unwrap_or_default();
-        rows.push(vec!["Tasks:".to_owned(), format!("{started}{total}")]);
-    }
-    let hosts = run.get("hosts").and_then(Value::as_object).into_iter().flatten();
-    let counts = hosts
-        .map(|(name, counts)| {
-            let number = |field: &str| counts.get(field).and_then(Value::as_i64).unwrap_or(0).to_string();
-            vec![
-                name.clone(),
-                number("ok"),
-                number("changed"),
-                number("failed"),
-                number("unreachable"),
-                number("skipped"),
-            ]
-        })
-        .collect();
-    let failures = run.get("failures").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-    let failures = failures
-        .iter()
-        .map(|failure| {
-            ["/host", "/state", "/task"].iter().map(|name| field(failure, name).unwrap_or("").to_owned()).collect()
-        })
-        .collect();
-    section("Run", &rows)
-        + &with_header("Tasks by host", &["HOST", "OK", "CHANGED", "FAILED", "UNREACHABLE", "SKIPPED"], counts)
-        + &with_header("Failures", &["HOST", "STATE", "TASK"], failures)
 }
 
 fn facts(status: &Value) -> String {
@@ -302,9 +255,14 @@ mod tests {
                     "rejected": [{"host": "h2", "reasons": ["claimed by edge-2"]}],
                 },
                 "run": {
-                    "installer": "kubeadm", "state": "Running", "task": "Init", "tasksStarted": 12, "tasksTotal": 80,
+                    "installer": "kubeadm", "verb": "Install", "state": "Running", "task": "Init", "tasksStarted": 12,
+                    "tasksTotal": 80, "attempt": 2, "estimatedSeconds": 95, "startedAt": "2026-01-01T00:00:30Z",
+                    "slowest": [{"task": "Copy", "host": "edge-1-master-0", "seconds": 61}],
                     "hosts": {"edge-1-master-0": {"ok": 11, "changed": 3, "failed": 0, "unreachable": 0, "skipped": 1}},
-                    "failures": [{"host": "h", "state": "failed", "task": "T"}],
+                    "failures": [{
+                        "host": "h", "state": "failed", "task": "T", "message": "non-zero return code",
+                        "output": "first\nlast",
+                    }],
                 },
             },
         }))

@@ -6,6 +6,7 @@
 #![warn(missing_docs)]
 
 pub mod args;
+mod cancel;
 mod connect;
 mod crds;
 mod describe;
@@ -24,21 +25,24 @@ mod wait;
 use std::process::ExitCode;
 
 pub use error::{CliError, print_chain};
+pub use logs::{LogPiece, ReadLog};
 pub use output::{render, table};
 
 use args::{Command, GetCommand};
 
-/// Runs a command that needs nothing but the API. Commands that the binary runs itself are returned.
+/// Runs a command that needs nothing but the API, and for the logs of runs their reader. Commands that the binary runs
+/// itself are returned.
 ///
 /// # Errors
 /// A [`CliError`] with the chain of causes and a hint where one is known.
-pub async fn run(command: Command) -> Result<Outcome, CliError> {
+pub async fn run(command: Command, read_log: ReadLog) -> Result<Outcome, CliError> {
     let code = match command {
         Command::Crds(args) => crds::run(&args)?,
         Command::Plan(args) => plan::run(&args).await?,
         Command::Describe(args) => describe::run(&args).await?,
         Command::Get(GetCommand::Kubeconfig(args)) => get::kubeconfig(&args).await?,
-        Command::Logs(args) => logs::run(&args).await?,
+        Command::Logs(args) => logs::run(&args, read_log).await?,
+        Command::Cancel(args) => cancel::run(&args).await?,
         Command::Wait(args) => wait::run(&args).await?,
         Command::Doctor(args) => doctor::run(&args).await?,
         Command::Service(command) => service::run(&command).await?,

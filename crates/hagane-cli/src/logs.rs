@@ -1,6 +1,9 @@
-//! `hagane logs`: the log of an installer run, followed until the run ends.
+//! `hagane logs`: the log of an installer run, followed until the run ends, or how long everything in it took.
 
-use std::io::{Read, Seek, SeekFrom};
+mod text;
+mod timings;
+
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -10,116 +13,184 @@ use serde_json::Value;
 use crate::args::LogsArgs;
 use crate::resource::{find, word};
 use crate::{CliError, connect, output, wait};
+use text::Decoder;
 
 /// Most bytes read at once.
-const CHUNK: u64 = 1 << 20;
+const CHUNK: usize = 1 << 20;
 
-pub(crate) async fn run(args: &LogsArgs) -> Result<ExitCode, CliError> {
+/// A piece of a run's output.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogPiece {
+    /// The output; empty where there is none after the place asked for yet.
+    pub bytes: Vec<u8>,
+    /// The place after it.
+    pub next: u64,
+    /// Bytes that were asked for and are not kept any more.
+    pub left_out: u64,
+}
+
+/// Reads the output kept in a run's directory from a place on, at most so many bytes: whoever writes the log knows how.
+pub type ReadLog = fn(directory: &Path, from: u64, limit: usize) -> io::Result<LogPiece>;
+
+pub(crate) async fn run(args: &LogsArgs, read: ReadLog) -> Result<ExitCode, CliError> {
     let client = connect::client(&args.api.kubeconfig).await?;
     let subject = args.subject.into();
-    let mut position = 0;
-    let mut known: Option<PathBuf> = None;
     let mut told = String::new();
+    let mut followed: Option<Followed> = None;
     loop {
         let (_, object) = find(&client, subject, &args.api.namespace, &args.name).await?;
-        let text = |pointer: &str| object.data.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let path = Some(PathBuf::from(text("/status/run/log"))).filter(|path| !path.as_os_str().is_empty());
-        if path != known {
-            (known, position) = (path, 0);
+        let run = Run::of(&object.data);
+        if followed.as_ref().map(|known| &known.directory) != run.directory.as_ref() {
+            if let (Some(known), Some(_)) = (&followed, &run.directory) {
+                eprintln!("another run after {}: {}", known.directory.display(), run.id);
+            }
+            followed = run.directory.clone().map(Followed::new);
         }
-        match &known {
+        match &mut followed {
             None if !args.follow => {
                 let what = word(subject);
-                return Err(CliError::NotYet(format!(
-                    "{what} {:?} has no installer run yet: see `hagane describe`",
-                    args.name
-                )));
+                let message = format!("{what} {:?} has no installer run yet: see `hagane describe`", args.name);
+                return Err(CliError::NotYet(message));
             }
             None => tell(&mut told, &object.data),
-            Some(path) => position = copy_from(path, position, &text("/status/run/holder")).await?,
+            Some(known) if args.timings => {
+                output::write(&timings::page(&known.directory, &object.data)?)?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(known) => known.copy(read, &run.holder).await?,
         }
-        let running = known.is_none() || text("/status/run/state") == "Running";
-        if !args.follow || !running {
+        if !args.follow || (followed.is_some() && run.is_over()) {
             return Ok(ExitCode::SUCCESS);
+        }
+        if let Some(waits) = run.waits_for_its_next_try() {
+            say_once(&mut told, waits);
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
+/// What `status.run` tells of where the log is.
+struct Run {
+    id: String,
+    holder: String,
+    state: String,
+    retry_at: String,
+    directory: Option<PathBuf>,
+}
+
+impl Run {
+    fn of(object: &Value) -> Self {
+        let text = |name: &str| {
+            let value = object.pointer(&format!("/status/run/{name}"));
+            value.and_then(Value::as_str).unwrap_or_default().to_owned()
+        };
+        let directory =
+            Path::new(&text("log")).parent().filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
+        Self { id: text("id"), holder: text("holder"), state: text("state"), retry_at: text("retryAt"), directory }
+    }
+
+    fn is_over(&self) -> bool {
+        !matches!(self.state.as_str(), "Running" | "Starting") && self.retry_at.is_empty()
+    }
+
+    fn waits_for_its_next_try(&self) -> Option<String> {
+        (!self.retry_at.is_empty()).then(|| format!("run {} is tried again at {}", self.id, self.retry_at))
+    }
+}
+
+/// A log on its way to standard output.
+struct Followed {
+    directory: PathBuf,
+    position: u64,
+    decoder: Decoder,
+}
+
+impl Followed {
+    fn new(directory: PathBuf) -> Self {
+        Self { directory, position: 0, decoder: Decoder::new(io::stdout().is_terminal()) }
+    }
+
+    /// Prints what was added since the last time.
+    async fn copy(&mut self, read: ReadLog, holder: &str) -> Result<(), CliError> {
+        loop {
+            let (directory, position) = (self.directory.clone(), self.position);
+            let piece = tokio::task::spawn_blocking(move || read(&directory, position, CHUNK));
+            let piece = piece.await.map_err(|source| CliError::Output(source.into()))?;
+            let piece = piece.map_err(|source| unreadable(&self.directory, holder, source))?;
+            if piece.left_out > 0 {
+                eprintln!("{} bytes of output are not kept any more", piece.left_out);
+            }
+            self.position = piece.next;
+            if piece.bytes.is_empty() {
+                return Ok(());
+            }
+            output::write(&self.decoder.text(&piece.bytes))?;
+        }
+    }
+}
+
 /// Says what stands between the object and its run, once for each thing; not among the lines of the log.
 fn tell(told: &mut String, object: &Value) {
-    if let Some(line) = waiting_line(told, object) {
+    say_once(told, format!("no installer run yet: {}", wait::summary(object)));
+}
+
+fn say_once(told: &mut String, line: String) {
+    if line != *told {
         eprintln!("{line}");
         *told = line;
     }
 }
 
-fn waiting_line(told: &str, object: &Value) -> Option<String> {
-    let line = format!("no installer run yet: {}", wait::summary(object));
-    (line != told).then_some(line)
-}
-
-/// Prints what was added since `position` and says where the end is now.
-async fn copy_from(path: &Path, position: u64, holder: &str) -> Result<u64, CliError> {
-    let (owned, holder) = (path.to_owned(), holder.to_owned());
-    let task = tokio::task::spawn_blocking(move || {
-        let mut position = position;
-        loop {
-            let read = read_chunk(&owned, position);
-            let (bytes, end) = read.map_err(|source| unreadable(&owned, &holder, source))?;
-            if bytes.is_empty() {
-                return Ok(end);
-            }
-            position = end;
-            output::write(&String::from_utf8_lossy(&bytes))?;
-        }
-    });
-    task.await.map_err(|source| CliError::Output(source.into()))?
-}
-
-fn unreadable(path: &Path, holder: &str, source: std::io::Error) -> CliError {
-    if source.kind() == std::io::ErrorKind::NotFound {
-        return CliError::NotYet(format!(
-            "the log is on the machine that holds the run ({holder}): {}",
-            path.display()
-        ));
+fn unreadable(directory: &Path, holder: &str, source: io::Error) -> CliError {
+    if source.kind() == io::ErrorKind::NotFound {
+        let message = format!("the log is on the machine that holds the run ({holder}): {}", directory.display());
+        return CliError::NotYet(message);
     }
-    CliError::File { operation: "read", path: path.to_owned(), source }
-}
-
-/// The bytes after `position` (from the start again where the file was rotated) and the position after them.
-fn read_chunk(path: &Path, position: u64) -> std::io::Result<(Vec<u8>, u64)> {
-    let mut file = std::fs::File::open(path)?;
-    let length = file.metadata()?.len();
-    let start = if position > length { 0 } else { position };
-    file.seek(SeekFrom::Start(start))?;
-    let mut bytes = Vec::new();
-    file.take(CHUNK).read_to_end(&mut bytes)?;
-    let end = start + u64::try_from(bytes.len()).unwrap_or(0);
-    Ok((bytes, end))
+    CliError::File { operation: "read the log in", path: directory.to_owned(), source }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn says_once_what_a_run_waits_for() {
-        let object = serde_json::json!({"status": {"phase": "Waiting", "conditions": [
+        let object = json!({"status": {"phase": "Waiting", "conditions": [
             {"type": "Ready", "status": "False", "reason": "NoSuitableHosts", "message": "1 host short"},
         ]}});
-        let line = waiting_line("", &object).expect("news");
-        assert_eq!(line, "no installer run yet: Waiting | NoSuitableHosts: 1 host short");
-        assert_eq!(waiting_line(&line, &object), None);
+        let mut told = String::new();
+        tell(&mut told, &object);
+        assert_eq!(told, "no installer run yet: Waiting | NoSuitableHosts: 1 host short");
     }
 
     #[test]
-    fn goes_on_where_it_stopped_and_starts_again_after_rotation() {
-        let file = tempfile::NamedTempFile::new().expect("a temporary file");
-        std::fs::write(file.path(), "one\ntwo\n").expect("writable");
-        let (bytes, end) = read_chunk(file.path(), 4).expect("readable");
-        assert_eq!((bytes.as_slice(), end), (&b"two\n"[..], 8));
-        std::fs::write(file.path(), "new\n").expect("writable");
-        assert_eq!(read_chunk(file.path(), end).expect("readable"), (b"new\n".to_vec(), 4));
+    fn a_run_that_is_tried_again_is_not_over() {
+        let run = |fields: Value| Run::of(&json!({"status": {"run": fields}}));
+        let ended = run(json!({"id": "u-1", "state": "Failed", "log": "/runs/u-1/log"}));
+        assert_eq!((ended.is_over(), ended.directory.as_deref()), (true, Some(Path::new("/runs/u-1"))));
+        let waits = run(json!({"id": "u-1", "state": "Failed", "retryAt": "2026-01-01T00:00:00Z"}));
+        assert!(!waits.is_over() && waits.directory.is_none());
+        assert_eq!(waits.waits_for_its_next_try().as_deref(), Some("run u-1 is tried again at 2026-01-01T00:00:00Z"));
+        for state in ["Running", "Starting"] {
+            assert!(!run(json!({"state": state})).is_over());
+        }
+    }
+
+    #[tokio::test]
+    async fn goes_on_where_it_stopped() {
+        fn read(_: &Path, from: u64, limit: usize) -> io::Result<LogPiece> {
+            let whole = b"one\ntwo\n";
+            let rest = whole.get(usize::try_from(from).unwrap_or(usize::MAX)..).unwrap_or_default();
+            let bytes = rest.get(..limit.min(3).min(rest.len())).unwrap_or_default().to_vec();
+            Ok(LogPiece { next: from + bytes.len() as u64, bytes, left_out: 0 })
+        }
+        let mut followed = Followed::new(PathBuf::from("/runs/u-1"));
+        followed.copy(read, "h").await.expect("printed");
+        assert_eq!(followed.position, 8);
+        let gone: ReadLog = |_, _, _| Err(io::ErrorKind::NotFound.into());
+        let error = followed.copy(gone, "holder-1").await.expect_err("not here").to_string();
+        assert!(error.contains("holder-1") && error.contains("/runs/u-1"), "{error}");
     }
 }

@@ -10,11 +10,12 @@ mod payload;
 mod probe;
 mod up;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
 use hagane_cli::args::{Cli, Command, VersionArgs};
-use hagane_cli::{Outcome, print_chain};
+use hagane_cli::{LogPiece, Outcome, print_chain};
 
 fn main() -> ExitCode {
     let arguments = match config::expand(std::env::args_os().collect()) {
@@ -47,7 +48,7 @@ async fn dispatch(mut command: Command) -> ExitCode {
     if let Command::Doctor(args) = &mut command {
         args.payload_dir.get_or_insert_with(adapters::default_payload);
     }
-    let command = match hagane_cli::run(command).await {
+    let command = match hagane_cli::run(command, read_log).await {
         Ok(Outcome::Done(code)) => return code,
         Ok(Outcome::ForBinary(command)) => *command,
         Err(error) => {
@@ -66,6 +67,11 @@ async fn dispatch(mut command: Command) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => fail(&error),
     }
+}
+
+fn read_log(directory: &Path, from: u64, limit: usize) -> std::io::Result<LogPiece> {
+    let piece = hagane_installers::run::log::read_log(directory, from, limit)?;
+    Ok(LogPiece { bytes: piece.bytes, next: piece.next, left_out: piece.left_out })
 }
 
 fn version(args: &VersionArgs) -> anyhow::Result<()> {
