@@ -193,10 +193,11 @@ pub struct PlanArgs {
     /// YAML or JSON files with Provisionings and BareMetalHosts; `-` is standard input.
     #[arg(short, long = "filename", required = true, value_name = "FILE")]
     pub filenames: Vec<PathBuf>,
-    /// kubeconfig of an API whose hosts are used too.
+    /// kubeconfig of an API: its hosts are used too, nodes that it has stay where they are, and objects of the files are
+    /// taken as they would be once they were applied.
     #[arg(long)]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of that API.
+    /// Namespace of objects that name none.
     #[arg(short, long, default_value = "default")]
     pub namespace: String,
     /// Output format; a table when not given.

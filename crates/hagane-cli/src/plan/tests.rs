@@ -1,0 +1,204 @@
+//! Plans of files, and of files over what an API has.
+
+use super::*;
+
+const SITE: &str = "\
+apiVersion: bpa.akraino.org/v1alpha1
+kind: Provisioning
+metadata: {name: edge-1}
+spec: {master: {cpu: 2, memory: 4Gi}, worker: {cpu: 1, memory: 2Gi}, replicas: 1}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata:
+  name: big
+  annotations: {inspect.metal3.io/hardwaredetails: '{\"cpu\": {\"count\": 4}, \"ramMebibytes\": 8192, \"nics\": [{\"mac\": \"52:54:00:00:00:01\", \"ip\": \"192.0.2.1\"}]}'}
+spec: {online: true}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: small}
+spec: {online: true}
+status: {hardware: {cpu: {count: 1}, ramMebibytes: 2048, nics: [{mac: \"52:54:00:00:00:02\", ip: 192.0.2.2}]}}
+---
+kind: ConfigMap
+apiVersion: v1
+metadata: {name: other}
+";
+
+fn read(text: &str) -> Result<Input, CliError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("site.yaml");
+    std::fs::write(&path, text).expect("writable");
+    let mut input = Input::default();
+    input.read_file(&path)?;
+    Ok(input)
+}
+
+fn planned(text: &str) -> Result<Plan, CliError> {
+    plan(&read(text)?)
+}
+
+#[test]
+fn plans_from_the_yaml_that_the_api_takes() {
+    let plan = planned(SITE).expect("a good site");
+    let pairs: Vec<_> = plan.assignments.iter().map(|entry| (entry.node.as_str(), entry.host.as_str())).collect();
+    assert!(plan.is_complete(), "{plan:?}");
+    assert_eq!(pairs.iter().map(|(_, host)| *host).collect::<Vec<_>>(), ["big", "small"]);
+    assert!(pairs[0].0.starts_with("edge-1-master-") && pairs[1].0.starts_with("edge-1-worker-"), "{pairs:?}");
+}
+
+#[test]
+fn refuses_a_misspelt_field_as_the_api_does() {
+    let error = planned(&SITE.replace("{cpu: 2,", "{cpus: 2,")).expect_err("misspelt").to_string();
+    assert!(error.contains("Provisioning \"edge-1\": spec.master.cpus: unknown field: the fields are "), "{error}");
+    let named = SITE.replace("{master: {cpu: 2, memory: 4Gi}, worker", "{masters: [{m1: {macs: x}}], worker");
+    let error = planned(&named).expect_err("misspelt").to_string();
+    assert!(error.contains("spec.masters[0].m1.macs: unknown field"), "{error}");
+}
+
+#[test]
+fn uses_no_host_that_the_controller_would_not_use() {
+    for (from, to, told) in [
+        (r#", "ip": "192.0.2.1""#, "", "no address is known"),
+        ("spec: {online: true}\n---", "spec: {online: \"yes\"}\n---", "it is not valid: "),
+        ("  name: big\n", "  name: big\n  namespace: other\n", ""),
+    ] {
+        let site = SITE.replacen(from, to, 1);
+        assert_ne!(site, SITE, "{from}");
+        let plan = planned(&site).expect("it can be planned");
+        assert!(!plan.is_complete() && plan.assignments.iter().all(|entry| entry.host != "big"), "{told}: {plan:?}");
+        let reasons = plan.rejected.iter().filter(|host| host.host == "big").flat_map(|host| &host.reasons);
+        let reasons: Vec<_> = reasons.map(String::as_str).collect();
+        assert!(
+            told.is_empty() == reasons.is_empty() && reasons.iter().all(|reason| reason.contains(told)),
+            "{told}: {reasons:?}"
+        );
+    }
+}
+
+#[test]
+fn hosts_of_one_name_in_two_namespaces_are_two() {
+    let other = "---\napiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: small, namespace: a}\nspec: {online: true}\n";
+    assert!(planned(&format!("{other}---\n{SITE}")).expect("a good site").is_complete());
+}
+
+#[test]
+fn says_what_is_short() {
+    let plan = planned(&SITE.replace("replicas: 1", "replicas: 2")).expect("a good site");
+    assert_eq!(plan.unsatisfied.len(), 1);
+    let page = table(&plan).expect("plain data");
+    assert!(page.contains("DEMAND") && page.contains("edge-1-worker-"), "{page}");
+}
+
+#[test]
+fn names_the_file_the_object_and_the_field() {
+    let error = planned(&SITE.replace("memory: 4Gi", "memory: 4GB")).expect_err("no quantity").to_string();
+    assert!(
+        error.contains("site.yaml: Provisioning \"edge-1\": spec.master.memory: Invalid value: \"4GB\""),
+        "{error}"
+    );
+    let broken = planned("a: [").expect_err("no YAML").to_string();
+    assert!(broken.contains("site.yaml: line 1"), "{broken}");
+    assert!(
+        planned("kind: ConfigMap\napiVersion: v1\nmetadata: {}\n")
+            .expect_err("none")
+            .to_string()
+            .contains("no Provisioning")
+    );
+}
+
+fn over_api(file: &str, api: &[Value]) -> Plan {
+    let mut input = read(file).expect("a good file");
+    let objects = |kind: &str| -> Vec<DynamicObject> {
+        let of_kind = api.iter().filter(|object| object["kind"] == kind);
+        of_kind.map(|object| serde_json::from_value(object.clone()).expect("an object")).collect()
+    };
+    input.join_hosts(objects("BareMetalHost"));
+    input.join_provisionings(&objects("Provisioning"));
+    plan(&input).expect("it can be planned")
+}
+
+/// What the API has once `SITE` was installed.
+fn installed() -> Vec<Value> {
+    let consumer = json!({"kind": "Provisioning", "namespace": "default", "name": "edge-1", "uid": "p"});
+    let host = |name: &str, uid: &str, cpus: u32, gib: u32, octet: u32| {
+        json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+            "metadata": {"name": name, "namespace": "default", "uid": uid, "creationTimestamp": format!("2026-01-0{octet}T00:00:00Z")},
+            "spec": {"online": true, "consumerRef": if uid == "f" { Value::Null } else { consumer.clone() }},
+            "status": {"hardware": {
+                "cpu": {"count": cpus}, "ramMebibytes": gib * 1024,
+                "nics": [{"mac": format!("52:54:00:00:00:0{octet}"), "ip": format!("192.0.2.{octet}")}],
+            }},
+        })
+    };
+    let entry = |node: &str, role: &str, host: &str, uid: &str| json!({"node": node, "roles": [role], "host": host, "hostUid": uid});
+    vec![
+        host("big", "b", 4, 8, 1),
+        host("small", "s", 1, 2, 2),
+        host("free", "f", 2, 4, 3),
+        json!({
+            "apiVersion": "bpa.akraino.org/v1alpha1", "kind": "Provisioning",
+            "metadata": {"name": "edge-1", "namespace": "default", "uid": "p"}, "spec": {"master": {}},
+            "status": {"plan": {
+                "generation": 1, "nextMasterIndex": 2, "nextWorkerIndex": 2,
+                "assignments": [
+                    entry("edge-1-master-1", "master", "big", "b"), entry("edge-1-worker-1", "worker", "small", "s"),
+                ],
+            }},
+        }),
+    ]
+}
+
+fn pairs(plan: &Plan) -> Vec<(&str, &str)> {
+    plan.assignments.iter().map(|entry| (entry.node.as_str(), entry.host.as_str())).collect()
+}
+
+#[test]
+fn nodes_that_the_api_has_stay_on_their_hosts() {
+    // With more workers the planner would choose otherwise, were it free.
+    let plan = over_api(&SITE.replace("replicas: 1", "replicas: 2"), &installed());
+    let stays = ("recorded before, and stays".to_owned(), 2);
+    assert_eq!(
+        pairs(&plan),
+        [("edge-1-master-1", "big"), ("edge-1-worker-1", "small"), ("edge-1-worker-2", "free")],
+        "{plan:?}"
+    );
+    let recorded = plan.assignments.iter().filter(|entry| entry.reasons.contains(&stays.0)).count();
+    assert_eq!((recorded, plan.rejected.len(), plan.is_complete()), (stays.1, 0, true));
+}
+
+#[test]
+fn a_file_over_the_api_changes_what_it_names_and_nothing_else() {
+    let labelled = "\
+apiVersion: bpa.akraino.org/v1alpha1
+kind: Provisioning
+metadata: {name: edge-2}
+spec: {master: {labels: {rack: r1}}}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: free, labels: {rack: r1}}
+spec: {online: true}
+---
+apiVersion: metal3.io/v1alpha1
+kind: BareMetalHost
+metadata: {name: big, labels: {rack: r1}}
+spec: {online: true}
+";
+    let plan = over_api(labelled, &installed());
+    assert_eq!(pairs(&plan), [("edge-2-master-1", "free")], "{plan:?}");
+    let big = plan.rejected.iter().find(|entry| entry.host == "big").expect("big is told of");
+    assert_eq!(big.reasons, ["is claimed by Provisioning default/edge-1"]);
+}
+
+#[test]
+fn provisionings_of_one_input_do_not_share_hosts() {
+    let second = SITE.split("---\n").next().expect("the Provisioning").replace("edge-1", "edge-2");
+    let plan = planned(&format!("{SITE}---\n{second}")).expect("a good site");
+    assert_eq!(plan.assignments.len(), 2);
+    let unmet: Vec<_> = plan.unsatisfied.iter().map(|entry| entry.demand.as_str()).collect();
+    assert_eq!(unmet, ["edge-2-master-1", "edge-2-worker-1"]);
+    assert!(plan.rejected.is_empty(), "hosts of the first are not told of again: {plan:?}");
+}
