@@ -1,7 +1,7 @@
 //! `hagane payload`: what is installed on hosts, and the Ansible that installs it.
 
 use anyhow::{Context, Result};
-use hagane_cli::args::{Format, PayloadArgs, PayloadCommand};
+use hagane_cli::args::{Format, PayloadArgs, PayloadBuildArgs, PayloadCommand};
 use hagane_installers::payload::{self, BuildOptions, Manifest, Progress};
 use hagane_installers::python;
 
@@ -19,13 +19,16 @@ pub async fn run(command: PayloadCommand) -> Result<()> {
     .context("the task ended early")?
 }
 
-fn build(args: &PayloadArgs) -> Result<()> {
-    let cache = args.payload_dir.clone().unwrap_or_else(python::default_cache);
+fn build(args: &PayloadBuildArgs) -> Result<()> {
+    let mut options = BuildOptions::new(args.payload_dir.clone().unwrap_or_else(python::default_cache));
+    if let Some(version) = &args.kubernetes_version {
+        options.version = version.strip_prefix('v').unwrap_or(version).to_owned();
+    }
     let mut tell = |progress: &Progress| {
         let detail = progress.detail.as_deref().map(|detail| format!(": {detail}")).unwrap_or_default();
         eprintln!("[{}/{}] {}{detail}", progress.done, progress.total, progress.step);
     };
-    let directory = payload::build(&BuildOptions::new(cache), &mut tell)?;
+    let directory = payload::build(&options, &mut tell)?;
     println!("{}", directory.display());
     Ok(())
 }

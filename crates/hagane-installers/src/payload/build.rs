@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use sha2::{Digest, Sha256};
 
 use super::image::{self, Entry};
-use super::recipe::{Module, Program, Recipe, SOURCES, TEXT};
+use super::recipe::{self, Module, Program, Recipe, Sources};
 use super::{Item, Kind, MANIFEST, Manifest, PayloadError, digest_of, file_error, hexadecimal, load};
 
 /// How to get Go.
@@ -25,13 +25,15 @@ pub struct BuildOptions {
     pub cache: PathBuf,
     /// The Go command.
     pub go: PathBuf,
+    /// Version of Kubernetes, without `v`: one of [`versions`].
+    pub version: String,
 }
 
 impl BuildOptions {
-    /// Builds into `cache` with the `go` on the PATH.
+    /// Builds the usual version into `cache` with the `go` on the PATH.
     #[must_use]
     pub fn new(cache: PathBuf) -> Self {
-        Self { cache, go: PathBuf::from("go") }
+        Self { cache, go: PathBuf::from("go"), version: recipe::usual_version().to_owned() }
     }
 }
 
@@ -48,26 +50,49 @@ pub struct Progress {
     pub detail: Option<String>,
 }
 
-/// Where the payload of this version is, or will be, below `cache`.
+/// The versions of Kubernetes that can be built, the usual one first.
+#[must_use]
+pub fn versions() -> Vec<&'static str> {
+    recipe::versions()
+}
+
+/// Where the payload of the usual version is, or will be, below `cache`.
 #[must_use]
 pub fn directory(cache: &Path) -> PathBuf {
+    directory_of(cache, recipe::usual_version()).unwrap_or_default()
+}
+
+/// Where the payload of a version is, or will be, below `cache`.
+///
+/// # Errors
+/// [`PayloadError::Version`] where the version is not one of [`versions`].
+pub fn directory_of(cache: &Path, version: &str) -> Result<PathBuf, PayloadError> {
+    Ok(place(cache, version, &find_sources(version)?))
+}
+
+fn find_sources(version: &str) -> Result<Sources, PayloadError> {
+    recipe::sources(version)
+        .ok_or_else(|| PayloadError::Version { version: version.to_owned(), known: versions().join(", ") })
+}
+
+fn place(cache: &Path, version: &str, sources: &Sources) -> PathBuf {
     let mut digest = Sha256::new();
-    for (path, text) in SOURCES.iter().chain(&[("recipe.yaml", TEXT), ("format", "1")]) {
+    for (path, text) in sources.files.iter().chain(&[("recipe.yaml", sources.recipe.as_str()), ("format", "1")]) {
         digest.update(format!("{path}\n{}\n", text.len()));
         digest.update(text);
     }
     let digest = hexadecimal(&digest.finalize());
-    let version = TEXT.lines().find_map(|line| line.strip_prefix("kubernetesVersion: ")).unwrap_or("unknown");
     cache.join("payload").join(format!("{version}-{}", digest.get(..12).unwrap_or_default()))
 }
 
 /// Builds the payload where it is not there yet, and returns its directory. `progress` is told every step. Blocks for
-/// minutes when nothing is compiled yet.
+/// minutes when nothing is compiled yet. What a payload of the usual version holds in the same way is taken from there.
 ///
 /// # Errors
 /// Any [`PayloadError`]; nothing half-built is left under the final name.
 pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(&Progress)) -> Result<PathBuf, PayloadError> {
-    let target = directory(&options.cache);
+    let sources = find_sources(&options.version)?;
+    let target = place(&options.cache, &options.version, &sources);
     if load(&target).is_ok() {
         return Ok(target);
     }
@@ -79,15 +104,17 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(&Progress)) -> Res
     if load(&target).is_ok() {
         return Ok(target);
     }
-    let recipe: Recipe = serde_saphyr::from_str(TEXT)
+    let recipe: Recipe = serde_saphyr::from_str(&sources.recipe)
         .map_err(|error| PayloadError::Malformed { path: PathBuf::from("recipe.yaml"), problem: error.to_string() })?;
-    let staging = target.with_extension("new");
+    let staging = staging_of(&target);
     for old in [&staging, &target] {
         if old.exists() {
             fs::remove_dir_all(old).map_err(file_error("remove", old))?;
         }
     }
     let mut builder = Builder::new(options, &recipe, &staging, progress)?;
+    builder.lay_sources(&sources)?;
+    builder.reuse(&directory(&options.cache))?;
     builder.compile()?;
     builder.nft()?;
     let manifest = builder.assemble()?;
@@ -98,6 +125,13 @@ pub fn build(options: &BuildOptions, progress: &mut dyn FnMut(&Progress)) -> Res
     write_manifest(&staging, &manifest)?;
     fs::rename(&staging, &target).map_err(file_error("name", &target))?;
     Ok(target)
+}
+
+/// Beside the final place. Not by changing the extension: what follows a version's last dot looks like one.
+fn staging_of(target: &Path) -> PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(".new");
+    target.with_file_name(name)
 }
 
 fn write_manifest(staging: &Path, manifest: &Manifest) -> Result<(), PayloadError> {
@@ -115,6 +149,8 @@ struct Builder<'a> {
     progress: &'a mut dyn FnMut(&Progress),
     current: Progress,
     nft: Vec<Entry>,
+    /// Images taken from another payload.
+    reused: Vec<Item>,
 }
 
 impl<'a> Builder<'a> {
@@ -128,18 +164,50 @@ impl<'a> Builder<'a> {
             let path = staging.join(name);
             fs::create_dir_all(&path).map_err(file_error("create", &path))?;
         }
-        for (path, text) in SOURCES {
-            let path = staging.join("src").join(path);
+        let architecture = run(Command::new(&options.go).args(["env", "GOARCH"]), GO_HINT, &mut |_| {})?;
+        let total = recipe.programs.len() + 1 + recipe.images.len();
+        let current = Progress { step: String::new(), done: 0, total, detail: None };
+        let architecture = architecture.trim().to_owned();
+        Ok(Self { options, recipe, staging, architecture, progress, current, nft: Vec::new(), reused: Vec::new() })
+    }
+
+    fn lay_sources(&self, sources: &Sources) -> Result<(), PayloadError> {
+        for (path, text) in &sources.files {
+            let path = self.staging.join("src").join(path);
             if let Some(parent) = path.parent() {
                 fs::create_dir_all(parent).map_err(file_error("create", parent))?;
             }
             fs::write(&path, text).map_err(file_error("write", &path))?;
         }
-        let architecture = run(Command::new(&options.go).args(["env", "GOARCH"]), GO_HINT, &mut |_| {})?;
-        let total = recipe.programs.len() + 1 + recipe.images.len();
-        let current = Progress { step: String::new(), done: 0, total, detail: None };
-        let architecture = architecture.trim().to_owned();
-        Ok(Self { options, recipe, staging, architecture, progress, current, nft: Vec::new() })
+        Ok(())
+    }
+
+    /// Takes images that have nothing of the module `kubernetes` in them from the payload in `other`, where there is one.
+    fn reuse(&mut self, other: &Path) -> Result<(), PayloadError> {
+        let Ok(manifest) = load(other) else { return Ok(()) };
+        let differs = |program: &Program| program.module == "kubernetes";
+        for image in &self.recipe.images {
+            let programs = self.recipe.programs.iter().filter(|program| image.programs.contains_key(&program.name));
+            let same = |item: &&Item| item.kind == Kind::Image && item.name == image.name;
+            let Some(item) = manifest.items.iter().find(same) else { continue };
+            if image.nft || programs.into_iter().any(differs) || item.tag.as_ref() != Some(&image.tag) {
+                continue;
+            }
+            let (from, to) = (other.join(&item.file), self.staging.join(&item.file));
+            if digest_of(&from)? != item.sha256 {
+                continue;
+            }
+            fs::hard_link(&from, &to).or_else(|_| fs::copy(&from, &to).map(drop)).map_err(file_error("copy", &from))?;
+            self.reused.push(item.clone());
+        }
+        Ok(())
+    }
+
+    /// Whether a program is laid on hosts or in an image that is made here.
+    fn is_needed(&self, program: &Program) -> bool {
+        let made = |name: &str| !self.reused.iter().any(|item| item.name == name);
+        self.recipe.binaries.iter().any(|binary| binary.program == program.name)
+            || self.recipe.images.iter().any(|image| made(&image.name) && image.programs.contains_key(&program.name))
     }
 
     fn step(&mut self, step: String) {
@@ -150,6 +218,10 @@ impl<'a> Builder<'a> {
 
     fn compile(&mut self) -> Result<(), PayloadError> {
         for program in &self.recipe.programs {
+            if !self.is_needed(program) {
+                self.current.done += 1;
+                continue;
+            }
             self.step(format!("compile {} {}", program.name, program.version));
             let module = self.recipe.modules.iter().find(|module| module.name == program.module);
             let mut command = self.go_build(program, module);
@@ -219,6 +291,11 @@ impl<'a> Builder<'a> {
             items.push(self.item(program, Kind::Binary, file, None, &binary.roles)?);
         }
         for image in &self.recipe.images {
+            if let Some(item) = self.reused.iter().find(|item| item.name == image.name) {
+                items.push(item.clone());
+                self.current.done += 1;
+                continue;
+            }
             self.step(format!("write image {}", image.tag));
             let mut entries = Vec::new();
             for (program, path) in &image.programs {

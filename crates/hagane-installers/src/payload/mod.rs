@@ -6,6 +6,7 @@
 mod build;
 mod image;
 mod recipe;
+mod shelf;
 
 use std::error::Error;
 use std::fs::File;
@@ -16,7 +17,8 @@ use hagane_ports::installer::NodeRole;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-pub use build::{BuildOptions, Progress, build, directory};
+pub use build::{BuildOptions, Progress, build, directory, directory_of, versions};
+pub use shelf::{Shelf, Stored};
 
 /// Name of the list in a payload directory.
 pub const MANIFEST: &str = "payload.yaml";
@@ -99,6 +101,14 @@ pub enum PayloadError {
         listed: String,
         /// The digest of the file.
         found: String,
+    },
+    /// The version is not among those that can be built.
+    #[error("version {version} of Kubernetes cannot be built here: {known} can")]
+    Version {
+        /// What was asked for.
+        version: String,
+        /// What there is.
+        known: String,
     },
     /// A program that building needs cannot be started.
     #[error("failed to start {program}; {hint}")]

@@ -26,6 +26,47 @@ pub(super) const SOURCES: [(&str, &str); 14] = [
     ("echo/main.go", include_str!("../../../../payload/go/echo/main.go")),
 ];
 
+/// `go.mod` and `go.sum` of the module `kubernetes` at further versions. What else is in a payload is the same.
+const FURTHER: [(&str, &str, &str); 1] = [(
+    "1.36.1",
+    include_str!("../../../../payload/versions/1.36.1/go.mod"),
+    include_str!("../../../../payload/versions/1.36.1/go.sum"),
+)];
+
+/// What a payload of one version is built from.
+pub(super) struct Sources {
+    /// The recipe's text.
+    pub(super) recipe: String,
+    /// Go sources, by path below the source directory.
+    pub(super) files: Vec<(&'static str, &'static str)>,
+}
+
+/// The version that is built where none is named.
+pub(super) fn usual_version() -> &'static str {
+    TEXT.lines().find_map(|line| line.strip_prefix("kubernetesVersion: ")).unwrap_or_default()
+}
+
+/// The versions that can be built, the usual one first.
+pub(super) fn versions() -> Vec<&'static str> {
+    [usual_version()].into_iter().chain(FURTHER.iter().map(|(version, _, _)| *version)).collect()
+}
+
+/// What the payload of `version` is built from; `None` where it is not among [`versions`].
+pub(super) fn sources(version: &str) -> Option<Sources> {
+    if version == usual_version() {
+        return Some(Sources { recipe: TEXT.to_owned(), files: SOURCES.to_vec() });
+    }
+    let (_, module, sums) = FURTHER.iter().find(|(further, _, _)| *further == version)?;
+    let minor = |version: &str| format!("itMinor: {:?}", version.split('.').nth(1).unwrap_or_default());
+    let recipe = TEXT.replace(usual_version(), version).replace(&minor(usual_version()), &minor(version));
+    let files = SOURCES.iter().map(|(path, text)| match *path {
+        "kubernetes/go.mod" => (*path, *module),
+        "kubernetes/go.sum" => (*path, *sums),
+        _ => (*path, *text),
+    });
+    Some(Sources { recipe, files: files.collect() })
+}
+
 /// What is built and how.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

@@ -1,5 +1,5 @@
 use super::image::{Entry, names, write};
-use super::recipe::{Recipe, TEXT};
+use super::recipe::{Recipe, sources};
 use super::*;
 
 fn payload_with(text: &str) -> tempfile::TempDir {
@@ -67,15 +67,68 @@ fn an_image_carries_its_name_and_is_the_same_every_time() {
 }
 
 #[test]
-fn the_recipe_is_complete_in_itself() {
-    let recipe: Recipe = serde_saphyr::from_str(TEXT).expect("the recipe parses");
-    let built = |name: &str| recipe.programs.iter().any(|program| program.name == name);
-    assert!(recipe.binaries.iter().all(|binary| built(&binary.program)));
-    assert!(recipe.images.iter().flat_map(|image| image.programs.keys()).all(|name| built(name)));
-    let version = format!("v{}", recipe.kubernetes_version);
-    let tagged = |name: &str| recipe.images.iter().any(|image| image.tag.ends_with(&format!("{name}:{version}")));
-    for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"] {
-        assert!(tagged(name), "{name}");
+fn the_recipe_of_every_version_is_complete_in_itself() {
+    for version in versions() {
+        let text = sources(version).expect("a version that can be built").recipe;
+        let recipe: Recipe = serde_saphyr::from_str(&text).expect("the recipe parses");
+        let built = |name: &str| recipe.programs.iter().any(|program| program.name == name);
+        assert!(recipe.binaries.iter().all(|binary| built(&binary.program)));
+        assert!(recipe.images.iter().flat_map(|image| image.programs.keys()).all(|name| built(name)));
+        assert_eq!(recipe.kubernetes_version, version);
+        let tagged = |name: &str| recipe.images.iter().any(|image| image.tag.ends_with(&format!("{name}:v{version}")));
+        for name in ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kube-proxy"] {
+            assert!(tagged(name), "{name}");
+        }
+        assert!(
+            recipe.modules.iter().all(|module| recipe.programs.iter().any(|program| program.module == module.name))
+        );
+        let sources = sources(version).expect("a version that can be built");
+        let pins = sources.files.iter().find(|(path, _)| *path == "kubernetes/go.mod").expect("a module");
+        assert!(pins.1.contains(&format!("require k8s.io/kubernetes v{version}\n")), "{version}");
     }
-    assert!(recipe.modules.iter().all(|module| recipe.programs.iter().any(|program| program.module == module.name)));
+}
+
+#[test]
+fn versions_have_places_of_their_own_and_unknown_ones_are_refused() {
+    let cache = Path::new("/cache");
+    let places: Vec<_> = versions().into_iter().map(|version| directory_of(cache, version).expect("a place")).collect();
+    assert!(places.windows(2).all(|pair| pair.first() != pair.last()), "{places:?}");
+    assert_eq!(places.first(), Some(&directory(cache)));
+    let error = directory_of(cache, "1.2.3").expect_err("no such version").to_string();
+    assert!(error.contains("1.2.3") && error.contains(versions().first().expect("one")), "{error}");
+}
+
+fn shelf_with(names: &[(&str, &str)]) -> tempfile::TempDir {
+    let parent = tempfile::tempdir().expect("a directory");
+    for (name, version) in names {
+        let directory = parent.path().join(name);
+        std::fs::create_dir(&directory).expect("a directory");
+        let text = format!("kubernetesVersion: {version}\nitems: []\n");
+        std::fs::write(directory.join(MANIFEST), text).expect("a list");
+    }
+    parent
+}
+
+#[test]
+fn finds_payloads_in_the_directories_named_and_one_level_below_them() {
+    let parent = shelf_with(&[("a", "1.36.1"), ("b", "1.36.10"), ("c", "1.36.3")]);
+    std::fs::create_dir(parent.path().join("other")).expect("a directory");
+    let shelf = Shelf::read(&[parent.path().to_owned()]).expect("payloads");
+    assert_eq!(shelf.versions(), ["1.36.1", "1.36.3", "1.36.10"]);
+    assert_eq!(shelf.newest().map(|stored| stored.manifest.kubernetes_version.as_str()), Some("1.36.10"));
+    let one = Shelf::read(&[parent.path().join("c")]).expect("a payload");
+    assert_eq!(one.versions(), ["1.36.3"]);
+    assert!(one.find("1.36.1").is_none() && one.find("1.36.3").is_some());
+}
+
+#[test]
+fn refuses_two_payloads_of_a_version_and_a_place_without_any() {
+    let parent = shelf_with(&[("a", "1.36.1"), ("b", "1.36.1")]);
+    let error = Shelf::read(&[parent.path().to_owned()]).map(drop).expect_err("two of a version").to_string();
+    assert!(error.contains("1.36.1") && error.contains("/a") && error.contains("/b"), "{error}");
+    // The same directory twice is one payload.
+    let twice = [parent.path().join("a"), parent.path().join("a")];
+    assert_eq!(Shelf::read(&twice).expect("a payload").versions(), ["1.36.1"]);
+    let empty = tempfile::tempdir().expect("a directory");
+    assert!(matches!(Shelf::read(&[empty.path().to_owned()]), Err(PayloadError::File { .. })));
 }
