@@ -157,10 +157,10 @@ pub struct OperatorArgs {
     /// ansible-playbook program of the kubeadm installer: a path, or a name that is looked for on PATH.
     #[arg(long, default_value = "ansible-playbook")]
     pub ansible_playbook: PathBuf,
-    /// Payload that the kubeadm installer installs from; the one in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when
-    /// not given.
+    /// Payload that the kubeadm installer installs from, or a directory with several directly below it, one a version of
+    /// Kubernetes; may be given several times. Those in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when not given.
     #[arg(long)]
-    pub payload_dir: Option<PathBuf>,
+    pub payload_dir: Vec<PathBuf>,
     /// Checkout of kubespray; without it that installer is not offered.
     #[arg(long)]
     pub kubespray_dir: Option<PathBuf>,
@@ -364,13 +364,24 @@ pub struct DoctorArgs {
 #[derive(Clone, Debug, Subcommand)]
 pub enum PayloadCommand {
     /// Build the payload from source, by the Go module proxy. Needs Go.
-    Build(PayloadArgs),
+    Build(PayloadBuildArgs),
     /// Check every file against its digest.
     Verify(PayloadArgs),
     /// List what the payload holds.
     List(PayloadArgs),
     /// Make the Python environment with the ansible-core that the playbooks are tested with; prints its ansible-playbook.
     Ansible,
+}
+
+/// Arguments of `payload build`.
+#[derive(Clone, Debug, Args)]
+pub struct PayloadBuildArgs {
+    /// Directory of the cache; `$HAGANE_CACHE` or ~/.cache/hagane when not given.
+    #[arg(long)]
+    pub payload_dir: Option<PathBuf>,
+    /// Version of Kubernetes; the usual one when not given. One that cannot be built is refused with those that can.
+    #[arg(long)]
+    pub kubernetes_version: Option<String>,
 }
 
 /// Arguments of the `payload` commands.

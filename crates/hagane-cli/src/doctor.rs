@@ -125,6 +125,12 @@ async fn program(path: &Path, argument: &str) -> Result<String, String> {
 fn payload(directory: Option<&Path>) -> Result<String, String> {
     let Some(directory) = directory else { return Err("no --payload-dir given".to_owned()) };
     let list: PathBuf = directory.join("payload.yaml");
+    let below = || std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path());
+    let list = if list.exists() {
+        list
+    } else {
+        below().map(|path| path.join("payload.yaml")).find(|path| path.exists()).unwrap_or(list)
+    };
     std::fs::metadata(&list).map(|_| list.display().to_string()).map_err(|error| format!("{}: {error}", list.display()))
 }
 

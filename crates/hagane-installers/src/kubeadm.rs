@@ -1,26 +1,29 @@
 //! The installer with our own playbooks around kubeadm and a payload.
 
 mod settings;
+mod verb;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 use hagane_ports::installer::{
-    ClusterInstaller, InstallRequest, InstallVerb, InstallerError, InstallerKind, RunHandle, RunObservation,
+    ClusterInstaller, GroupNames, InstallRequest, InstallVerb, InstallerError, InstallerKind, Inventory, RunHandle,
+    RunObservation,
 };
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, EngineOptions, RunPlan, Step};
-use crate::payload::{self, Kind, Manifest};
+use crate::payload::{self, Kind, Shelf};
 use crate::playbooks;
 use crate::run::RunLayout;
 
 /// What an operator chose for the kubeadm installer.
 #[derive(Clone, Debug)]
 pub struct KubeadmOptions {
-    /// Directory with `payload.yaml` and the files it lists.
-    pub payload: PathBuf,
+    /// Payloads, one a version of Kubernetes: directories with `payload.yaml` and the files it lists, or directories
+    /// with such ones directly below them.
+    pub payloads: Vec<PathBuf>,
 }
 
 /// Installs Kubernetes from a payload with kubeadm.
@@ -39,66 +42,94 @@ impl KubeadmInstaller {
     }
 
     fn plan(&self, request: &InstallRequest) -> Result<RunPlan, InstallerError> {
-        let manifest = payload::load(&self.options.payload).map_err(|error| InstallerError::Prerequisite {
-            what: "the Kubernetes payload".to_owned(),
-            detail: format!(
-                "looked in {}: {}; `hagane payload build` makes one",
-                self.options.payload.display(),
-                payload::chain(&error)
-            ),
-        })?;
-        if !matches!(request.verb, InstallVerb::Install | InstallVerb::AddWorkers(_)) {
-            let allowed = "Install or AddWorkers with this installer";
-            return Err(crate::inventory::invalid("verb", format!("{:?}", request.verb), allowed));
-        }
-        settings::check(&request.variables, &request.inventory, &manifest)?;
+        let shelf = self.shelf(&request.verb)?;
+        let parts = verb::parts(request)?;
+        settings::check(&request.variables, &request.inventory)?;
+        let version = verb::version(request, &shelf)?;
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
+        let files = playbooks::kubeadm().iter().map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()));
         Ok(RunPlan {
             installer: InstallerKind::Kubeadm,
-            version: format!("{} by hagane {}", manifest.kubernetes_version, env!("CARGO_PKG_VERSION")),
-            // It converges: nodes that stand are left as they are, but for the routes to new ones.
-            steps: vec![Step::of("playbooks/site.yml")],
-            groups: Vec::new(),
-            files: playbooks::kubeadm()
-                .iter()
-                .map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()))
-                .collect(),
-            own_variables: self.own_variables(request, &layout, &manifest),
+            version: format!("{} by hagane {}", version.unwrap_or("as it stands"), env!("CARGO_PKG_VERSION")),
+            steps: vec![Step::of(format!("playbooks/{}", parts.playbook))],
+            groups: parts.groups(),
+            files: files.collect(),
+            own_variables: own_variables(request, &layout, &shelf, version),
             config_lines: vec!["stdout_callback = ansible.builtin.default".to_owned()],
-            must_read: vec![self.options.payload.clone()],
-            tool: Some(format!("hagane {}, Kubernetes {}", env!("CARGO_PKG_VERSION"), manifest.kubernetes_version)),
+            must_read: shelf.payloads().iter().map(|stored| stored.directory.clone()).collect(),
+            tool: Some(tool(version)),
             then: Value::Null,
         })
     }
 
-    fn own_variables(
-        &self,
-        request: &InstallRequest,
-        layout: &RunLayout,
-        manifest: &Manifest,
-    ) -> BTreeMap<String, Value> {
-        let items = |kind: Kind| -> Vec<Value> {
-            manifest.items.iter().filter(|item| item.kind == kind).map(|item| self.item(item)).collect()
-        };
-        let entry = |name: &str, value: Value| (name.to_owned(), value);
-        BTreeMap::from([
-            entry("hagane_owner", json!(request.owner_uid)),
-            entry("hagane_kubernetes_version", json!(format!("v{}", manifest.kubernetes_version))),
-            entry("hagane_binaries", json!(items(Kind::Binary))),
-            entry("hagane_images", json!(items(Kind::Image))),
-            entry("hagane_artifacts", json!(layout.in_work("artifacts"))),
-        ])
+    /// The payloads; none where the verb lays nothing on hosts and they cannot be read.
+    fn shelf(&self, verb: &InstallVerb) -> Result<Shelf, InstallerError> {
+        match Shelf::read(&self.options.payloads) {
+            Ok(shelf) => Ok(shelf),
+            Err(_) if !verb::needs_payload(verb) => Ok(Shelf::default()),
+            Err(error) => {
+                let places: Vec<_> = self.options.payloads.iter().map(|place| place.display().to_string()).collect();
+                Err(InstallerError::Prerequisite {
+                    what: "the Kubernetes payload".to_owned(),
+                    detail: format!(
+                        "looked in {}: {}; `hagane payload build` makes one",
+                        places.join(", "),
+                        payload::chain(&error)
+                    ),
+                })
+            }
+        }
     }
+}
 
-    fn item(&self, item: &payload::Item) -> Value {
-        json!({
-            "name": item.name,
-            "sha256": item.sha256,
-            "path": self.options.payload.join(&item.file),
-            "roles": item.roles,
-            "tag": item.tag,
+/// What the run works with, for people.
+fn tool(version: Option<&str>) -> String {
+    format!("hagane {}, Kubernetes {}", env!("CARGO_PKG_VERSION"), version.unwrap_or("as it stands"))
+}
+
+/// The request as the playbooks expect it: with the groups' names of today.
+fn with_current_names(request: &InstallRequest) -> InstallRequest {
+    let inventory = Inventory { group_names: GroupNames::Current, ..request.inventory.clone() };
+    InstallRequest { inventory, ..request.clone() }
+}
+
+fn own_variables(
+    request: &InstallRequest,
+    layout: &RunLayout,
+    shelf: &Shelf,
+    version: Option<&str>,
+) -> BTreeMap<String, Value> {
+    let payloads: BTreeMap<&str, Value> = shelf
+        .payloads()
+        .iter()
+        .map(|stored| {
+            let items = |kind: Kind| -> Vec<Value> {
+                let of_kind = stored.manifest.items.iter().filter(|item| item.kind == kind);
+                of_kind.map(|item| item_variables(item, &stored.directory)).collect()
+            };
+            let value = json!({ "binaries": items(Kind::Binary), "images": items(Kind::Image) });
+            (stored.manifest.kubernetes_version.as_str(), value)
         })
-    }
+        .collect();
+    let newest = shelf.newest().map_or("", |stored| stored.manifest.kubernetes_version.as_str());
+    let entry = |name: &str, value: Value| (name.to_owned(), value);
+    BTreeMap::from([
+        entry("hagane_owner", json!(request.owner_uid)),
+        entry("hagane_requested_version", json!(version.unwrap_or_default())),
+        entry("hagane_newest_version", json!(newest)),
+        entry("hagane_payloads", json!(payloads)),
+        entry("hagane_artifacts", json!(layout.in_work("artifacts"))),
+    ])
+}
+
+fn item_variables(item: &payload::Item, directory: &Path) -> Value {
+    json!({
+        "name": item.name,
+        "sha256": item.sha256,
+        "path": directory.join(&item.file),
+        "roles": item.roles,
+        "tag": item.tag,
+    })
 }
 
 #[async_trait]
@@ -109,7 +140,7 @@ impl ClusterInstaller for KubeadmInstaller {
 
     async fn start(&self, request: &InstallRequest) -> Result<RunHandle, InstallerError> {
         let plan = self.plan(request)?;
-        self.engine.start(request, plan).await
+        self.engine.start(&with_current_names(request), plan).await
     }
 
     async fn observe(&self, run_id: &str) -> Result<RunObservation, InstallerError> {

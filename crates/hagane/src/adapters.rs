@@ -10,6 +10,7 @@ use hagane_cli::args::OperatorArgs;
 use hagane_controllers::{Ports, Settings};
 use hagane_images::{ImageOptions, ImageStore};
 use hagane_installers::{EngineOptions, KubeadmInstaller, KubeadmOptions, KubesprayInstaller, KubesprayOptions};
+use hagane_installers::{payload, python};
 use hagane_libvirt::{LibvirtActuator, LibvirtOptions};
 use hagane_ports::{Clock, ClusterInstaller, InstallerKind, SystemClock};
 use hagane_ssh::{KeyMaker, SshOptions, SshShell};
@@ -59,8 +60,8 @@ fn installers(data_dir: &Path, args: &OperatorArgs) -> Result<BTreeMap<Installer
         options
     };
     let mut installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>> = BTreeMap::new();
-    let payload = args.payload_dir.clone().unwrap_or_else(default_payload);
-    let kubeadm = KubeadmInstaller::new(engine(&args.ansible_playbook), KubeadmOptions { payload })?;
+    let payloads = if args.payload_dir.is_empty() { cached_payloads() } else { args.payload_dir.clone() };
+    let kubeadm = KubeadmInstaller::new(engine(&args.ansible_playbook), KubeadmOptions { payloads })?;
     installers.insert(InstallerKind::Kubeadm, Arc::new(kubeadm));
     if let Some(checkout) = &args.kubespray_dir {
         let playbook = args.kubespray_ansible_playbook.as_ref().unwrap_or(&args.ansible_playbook);
@@ -72,7 +73,15 @@ fn installers(data_dir: &Path, args: &OperatorArgs) -> Result<BTreeMap<Installer
     Ok(installers)
 }
 
-/// Where `hagane payload build` puts a payload.
+/// The payloads that `hagane payload build` has made; where it would put the usual one when it has made none.
+fn cached_payloads() -> Vec<PathBuf> {
+    let cache = python::default_cache();
+    let places = payload::versions().into_iter().filter_map(|version| payload::directory_of(&cache, version).ok());
+    let made: Vec<PathBuf> = places.filter(|place| place.join(payload::MANIFEST).exists()).collect();
+    if made.is_empty() { vec![default_payload()] } else { made }
+}
+
+/// Where `hagane payload build` puts the usual payload.
 pub fn default_payload() -> PathBuf {
-    hagane_installers::payload::directory(&hagane_installers::python::default_cache())
+    payload::directory(&python::default_cache())
 }

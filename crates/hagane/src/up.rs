@@ -121,8 +121,8 @@ async fn serve_images(tasks: &mut JoinSet<()>, args: &OperatorArgs, shutdown: &C
 /// Paths on the command line are meant from here; runs work, and status is read, elsewhere.
 fn make_absolute(data_dir: &mut PathBuf, args: &mut OperatorArgs) -> Result<()> {
     let has_folder = |program: &&mut PathBuf| program.components().count() > 1;
-    let given = [&mut args.payload_dir, &mut args.kubespray_dir, &mut args.image_dir, &mut args.image_ca_file];
-    let paths = given.into_iter().filter_map(Option::as_mut).chain([data_dir]);
+    let given = [&mut args.kubespray_dir, &mut args.image_dir, &mut args.image_ca_file];
+    let paths = given.into_iter().filter_map(Option::as_mut).chain(&mut args.payload_dir).chain([data_dir]);
     let programs = args.kubespray_ansible_playbook.as_mut().into_iter().chain([&mut args.ansible_playbook]);
     for path in paths.chain(programs.filter(has_folder)) {
         let whole = std::path::absolute(&*path);
@@ -199,7 +199,7 @@ mod tests {
         let mut args = parse(&["--data-dir=data", "--payload-dir=a/b", "--ansible-playbook=./bin/ansible-playbook"]);
         make_absolute(&mut args.data_dir, &mut args.operator).expect("there is a working directory");
         let here = std::env::current_dir().expect("there is a working directory");
-        assert_eq!((args.data_dir, args.operator.payload_dir), (here.join("data"), Some(here.join("a/b"))));
+        assert_eq!((args.data_dir, args.operator.payload_dir), (here.join("data"), vec![here.join("a/b")]));
         assert_eq!(args.operator.ansible_playbook, here.join("bin/ansible-playbook"));
         let mut args = parse(&[]);
         make_absolute(&mut args.data_dir, &mut args.operator).expect("there is a working directory");

@@ -13,8 +13,10 @@ use hagane_ports::installer::{
 
 const USAGE: &str = "usage: hagane-installers-lab run-shim DIR
        hagane-installers-lab venv
-       hagane-installers-lab payload build|verify|list
-       hagane-installers-lab install RUNS RUN-ID KEY-FILE KNOWN-HOSTS-FILE USER NAME=ADDRESS=ROLE[,ROLE]… [VARIABLE:=JSON…]";
+       hagane-installers-lab payload build [VERSION]|verify|list
+       hagane-installers-lab VERB RUNS RUN-ID KEY-FILE KNOWN-HOSTS-FILE USER NAME=ADDRESS=ROLE[,ROLE]… [VARIABLE:=JSON…]
+verbs: install, add-workers:NODE,…, add-masters:NODE,…, remove:NODE,…[:LOST-NODE,…], upgrade:VERSION, reconfigure, renew,
+       reset, recover:LOST-NODE,…; the part of RUN-ID before its last dash names the owner";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,9 +24,10 @@ fn main() -> ExitCode {
     let result = match words.as_slice() {
         ["run-shim", directory] => return hagane_installers::run_shim_main(Path::new(directory)),
         ["venv"] => ensure_ansible().map(|program| println!("{}", program.display())),
-        ["payload", action] => payload_command(action),
-        ["install", runs, id, key, known_hosts, user, rest @ ..] => {
-            install(Path::new(runs), id, [key, known_hosts, user], rest)
+        ["payload", action] => payload_command(action, None),
+        ["payload", "build", version] => payload_command("build", Some(version)),
+        [verb, runs, id, key, known_hosts, user, rest @ ..] => {
+            parse_verb(verb).and_then(|verb| install(Path::new(runs), (id, verb), [key, known_hosts, user], rest))
         }
         _ => Err(USAGE.into()),
     };
@@ -41,13 +44,36 @@ fn ensure_ansible() -> Result<PathBuf, Box<dyn Error>> {
     Ok(python::ensure_ansible(&python::default_cache(), &mut |step| println!("{step}"))?)
 }
 
-fn payload_command(action: &str) -> Result<(), Box<dyn Error>> {
+fn parse_verb(text: &str) -> Result<InstallVerb, Box<dyn Error>> {
+    let mut words = text.split(':');
+    let verb = words.next().unwrap_or_default();
+    let mut names = || -> Vec<String> {
+        let list = words.next().unwrap_or_default();
+        list.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect()
+    };
+    Ok(match verb {
+        "install" => InstallVerb::Install,
+        "add-workers" => InstallVerb::AddWorkers(names()),
+        "add-masters" => InstallVerb::AddMasters(names()),
+        "remove" => InstallVerb::RemoveNodes { nodes: names(), lost: names() },
+        "upgrade" => InstallVerb::Upgrade { version: names().concat() },
+        "reconfigure" => InstallVerb::Reconfigure,
+        "renew" => InstallVerb::RenewCertificates,
+        "reset" => InstallVerb::Reset,
+        "recover" => InstallVerb::RecoverControlPlane { lost: names() },
+        _ => return Err(USAGE.into()),
+    })
+}
+
+fn payload_command(action: &str, version: Option<&str>) -> Result<(), Box<dyn Error>> {
     let cache = python::default_cache();
     let directory = payload::directory(&cache);
     match action {
         "build" => {
             let mut last = String::new();
-            let built = payload::build(&payload::BuildOptions::new(cache), &mut |progress| {
+            let mut options = payload::BuildOptions::new(cache);
+            version.unwrap_or(&options.version.clone()).clone_into(&mut options.version);
+            let built = payload::build(&options, &mut |progress| {
                 if progress.step != last {
                     println!("{}/{} {}", progress.done, progress.total, progress.step);
                     last.clone_from(&progress.step);
@@ -66,7 +92,12 @@ fn payload_command(action: &str) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<(), Box<dyn Error>> {
+fn install(
+    runs: &Path,
+    (id, verb): (&str, InstallVerb),
+    access: [&str; 3],
+    rest: &[&str],
+) -> Result<(), Box<dyn Error>> {
     let [key, known_hosts, user] = access;
     let mut nodes = Vec::new();
     let mut variables = BTreeMap::new();
@@ -87,12 +118,14 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
         });
     }
     let ansible = std::env::var_os("HAGANE_ANSIBLE_PLAYBOOK").map_or_else(ensure_ansible, |path| Ok(path.into()))?;
-    let payload = payload::directory(&python::default_cache());
+    let cache = python::default_cache();
+    let places = payload::versions().into_iter().filter_map(|version| payload::directory_of(&cache, version).ok());
+    let payloads = places.filter(|place| place.join(payload::MANIFEST).exists()).collect();
     let request = InstallRequest {
         run_id: id.to_owned(),
-        owner_uid: format!("lab-{id}"),
+        owner_uid: format!("lab-{}", id.rsplit_once('-').map_or(id, |(owner, _)| owner)),
         cluster: "lab".to_owned(),
-        verb: InstallVerb::default(),
+        verb,
         inventory: Inventory { nodes, ..Inventory::default() },
         variables,
         ssh: SshAccess {
@@ -100,12 +133,12 @@ fn install(runs: &Path, id: &str, access: [&str; 3], rest: &[&str]) -> Result<()
             private_key: std::fs::read_to_string(key)?,
             known_hosts: std::fs::read_to_string(known_hosts)?.lines().map(str::to_owned).collect(),
         },
-        time_limit: Duration::from_secs(900),
+        time_limit: Duration::from_secs(1800),
         limits: hagane_ports::installer::RunLimits::default(),
     };
     let mut options = EngineOptions::new(runs.to_path_buf(), ansible, std::env::current_exe()?);
     options.run_as = std::env::var("HAGANE_RUN_AS").ok();
-    let installer = KubeadmInstaller::new(options, KubeadmOptions { payload })?;
+    let installer = KubeadmInstaller::new(options, KubeadmOptions { payloads })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(watch(&installer, &request))
 }

@@ -10,7 +10,6 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use crate::inventory::invalid;
-use crate::payload::Manifest;
 
 /// Pod network where none is asked for.
 const PODS_SUBNET: &str = "10.233.64.0/18";
@@ -22,18 +21,16 @@ const NODE_PREFIX: u64 = 24;
 /// The known variables, for messages.
 const KNOWN: &str = "one of kube_version, cluster_name, dns_domain, kube_pods_subnet, kube_service_addresses, \
                      kube_network_node_prefix, kube_proxy_mode, upstream_dns_servers, \
-                     supplementary_addresses_in_ssl_keys, loadbalancer_apiserver";
+                     supplementary_addresses_in_ssl_keys, loadbalancer_apiserver, drain_timeout";
 
 /// Checks every variable by itself and the networks together.
-pub(super) fn check(
-    variables: &BTreeMap<String, Value>,
-    inventory: &Inventory,
-    manifest: &Manifest,
-) -> Result<(), InstallerError> {
+pub(super) fn check(variables: &BTreeMap<String, Value>, inventory: &Inventory) -> Result<(), InstallerError> {
     let (mut pods, mut services, mut prefix) = (PODS_SUBNET.to_owned(), SERVICE_ADDRESSES.to_owned(), NODE_PREFIX);
     for (name, value) in variables {
         match name.as_str() {
-            "kube_version" => check_version(name, value, manifest)?,
+            // Which ones there are depends on the payloads; see `verb::version`.
+            "kube_version" => drop(string(name, value)?),
+            "drain_timeout" => check_seconds(name, value)?,
             "cluster_name" | "dns_domain" => {
                 let domain = string(name, value)?;
                 if let Some(problem) = dns_subdomain_problem(domain) {
@@ -56,12 +53,13 @@ pub(super) fn check(
     check_networks(&pods, &services, prefix, inventory)
 }
 
-fn check_version(name: &str, value: &Value, manifest: &Manifest) -> Result<(), InstallerError> {
-    let version = string(name, value)?;
-    if version.trim_start_matches('v') == manifest.kubernetes_version {
-        return Ok(());
+/// A number of seconds, as kubespray writes it: `360s`.
+fn check_seconds(name: &str, value: &Value) -> Result<(), InstallerError> {
+    let seconds = string(name, value)?.strip_suffix('s').and_then(|number| number.parse::<u32>().ok());
+    match seconds {
+        Some(1..=86_400) => Ok(()),
+        _ => Err(invalid(name, value, "a number of seconds from 1 to 86400, as in 300s")),
     }
-    Err(invalid(name, version, format!("{}, which is what the payload holds", manifest.kubernetes_version)))
 }
 
 fn check_balancer(name: &str, value: &Value) -> Result<(), InstallerError> {
@@ -134,12 +132,7 @@ mod tests {
             roles: vec![NodeRole::Master],
             second_address: None,
         };
-        let manifest = Manifest { kubernetes_version: "1.36.3".to_owned(), ..Manifest::default() };
-        check(
-            &BTreeMap::from([(name.to_owned(), value)]),
-            &Inventory { nodes: vec![node], ..Inventory::default() },
-            &manifest,
-        )
+        check(&BTreeMap::from([(name.to_owned(), value)]), &Inventory { nodes: vec![node], ..Inventory::default() })
     }
 
     #[test]
@@ -147,6 +140,7 @@ mod tests {
         for (name, value) in [
             ("kube_version", json!("v1.36.3")),
             ("kube_version", json!("1.36.3")),
+            ("drain_timeout", json!("360s")),
             ("cluster_name", json!("cluster.local")),
             ("kube_pods_subnet", json!("10.42.0.0/16")),
             ("kube_network_node_prefix", json!(25)),
@@ -160,7 +154,8 @@ mod tests {
     #[test]
     fn names_the_variable_and_what_is_allowed() {
         for (name, value, told) in [
-            ("kube_version", json!("1.35.0"), "1.36.3, which is what the payload holds"),
+            ("drain_timeout", json!("5m"), "from 1 to 86400"),
+            ("drain_timeout", json!("0s"), "from 1 to 86400"),
             ("kube_version", json!(1.36), "a string"),
             ("kube_pods_subnet", json!("10.9.0.0/16"), "without the node address 10.9.0.1"),
             ("kube_pods_subnet", json!("10.42.0.1/16"), "no host bits"),
