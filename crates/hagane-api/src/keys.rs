@@ -26,6 +26,10 @@ pub const RETRY_ANNOTATION: &str = "hagane.dev/retry";
 pub const CANCEL_RUN_ANNOTATION: &str = "hagane.dev/cancel-run";
 /// Annotation on a Provisioning with the id of a run of another holder: a person knows that nothing of it lives any more.
 pub const ABANDON_RUN_ANNOTATION: &str = "hagane.dev/abandon-run";
+/// Annotation on a Provisioning with the id of a planned run (`status.plannedRun.id`) that a person allows: it may lose data.
+pub const APPROVE_RUN_ANNOTATION: &str = "hagane.dev/approve-run";
+/// Annotation on a Provisioning: a changed value has the certificates of its cluster's control plane renewed.
+pub const RENEW_CERTIFICATES_ANNOTATION: &str = "hagane.dev/renew-certificates";
 /// Annotation that makes any of our controllers leave an object alone.
 pub const PAUSED_ANNOTATION: &str = "hagane.dev/paused";
 /// Label on side objects with the owner's uid.

@@ -11,6 +11,43 @@ pub(super) fn check(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
     check_variables(errors, spec);
     check_add_ons(errors, spec);
     check_subnets(errors, spec);
+    check_cluster(errors, spec);
+}
+
+/// The parts of a Kubernetes version as `1.36.3` or `v1.36.3`.
+#[must_use]
+pub fn kubernetes_version(text: &str) -> Option<[u32; 3]> {
+    let mut numbers = text.strip_prefix('v').unwrap_or(text).split('.').map(|part| {
+        let plain = part.chars().all(|character| character.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
+        part.parse::<u32>().ok().filter(|_| plain)
+    });
+    let version = [numbers.next()??, numbers.next()??, numbers.next()??];
+    numbers.next().is_none().then_some(version)
+}
+
+fn check_cluster(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {
+    if let Some(version) = spec.kubernetes_version.as_ref().filter(|version| kubernetes_version(version).is_none()) {
+        errors.push(FieldError::invalid("spec.kubernetesVersion", version, "must be a version such as 1.36.3"));
+    }
+    if let Some((wanted, given)) = spec.kubernetes_version.as_ref().zip(spec.variables.get("kube_version"))
+        && given.as_str().is_none_or(|given| kubernetes_version(given) != kubernetes_version(wanted))
+    {
+        let detail = format!("must not differ from spec.kubernetesVersion, which is {wanted}: leave it out");
+        errors.push(FieldError::invalid("spec.variables.kube_version", given.to_string(), detail));
+    }
+    let Some(endpoint) = &spec.control_plane_endpoint else { return };
+    let is_address = endpoint.host.parse::<std::net::IpAddr>().is_ok();
+    if let Some(problem) = dns_subdomain_problem(&endpoint.host).filter(|_| !is_address) {
+        let detail = format!("is neither an IP address nor a DNS name: {problem}");
+        errors.push(FieldError::invalid("spec.controlPlaneEndpoint.host", &endpoint.host, detail));
+    }
+    if let Some(port) = endpoint.port.filter(|port| !(1..=65535).contains(port)) {
+        errors.push(FieldError::invalid("spec.controlPlaneEndpoint.port", port, "must be from 1 to 65535"));
+    }
+    if spec.variables.contains_key("loadbalancer_apiserver") {
+        let detail = "must not be given beside spec.controlPlaneEndpoint";
+        errors.push(FieldError::invalid("spec.variables", "loadbalancer_apiserver", detail));
+    }
 }
 
 fn check_login(errors: &mut Vec<FieldError>, spec: &ProvisioningSpec) {

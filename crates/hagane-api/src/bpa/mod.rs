@@ -7,6 +7,8 @@ pub mod reasons;
 pub mod run;
 pub mod software;
 
+pub use checks::kubernetes_version;
+
 use crate::kind::{Column, KindDescriptor, no_defaults};
 use crate::schema::{object_schema, structural};
 

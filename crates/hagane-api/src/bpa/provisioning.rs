@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::reasons::ProvisioningPhase;
-pub use super::run::{FailedTask, HostCounts, RunPolicy, RunStatus};
+pub use super::run::{FailedTask, HostCounts, PlannedRun, RunPolicy, RunStatus};
 use crate::condition::Condition;
 use crate::field::FieldError;
 
@@ -46,6 +46,18 @@ pub struct ProvisioningSpec {
     /// Which installer runs; the operator's default where not given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub installer: Option<Installer>,
+    /// The cluster's Kubernetes version, such as `1.36.3`; the newest that the installer has where not given. A cluster that
+    /// stands is upgraded to it, by one minor version at most; never back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// Name or address under which all masters are reached: a virtual address or a load balancer. Nodes talk to the first
+    /// master alone where it is not given. It cannot be changed for a cluster that stands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_endpoint: Option<ControlPlaneEndpoint>,
+    /// What becomes of the cluster when the object is deleted: `Keep` (where not given) leaves it running on its hosts, `Reset`
+    /// takes Kubernetes off them before they are given back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion_policy: Option<DeletionPolicy>,
     /// How the hosts are logged in to.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ssh: Option<SshLogin>,
@@ -70,6 +82,27 @@ pub enum Installer {
     Kubeadm,
     /// The operator's checkout of kubespray.
     Kubespray,
+}
+
+/// Where all masters are reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ControlPlaneEndpoint {
+    /// DNS name or IP address.
+    pub host: String,
+    /// TCP port; 6443 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: Option<i64>,
+}
+
+/// What becomes of a cluster when its Provisioning is deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It runs on.
+    Keep,
+    /// Kubernetes is taken off the hosts.
+    Reset,
 }
 
 /// How the hosts are logged in to.
@@ -107,6 +140,9 @@ pub struct ProvisioningStatus {
     /// Which host plays which role. Stored before it is used, and never reshuffled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<RolePlan>,
+    /// The run that comes next to bring a cluster that stands to what the spec asks for. Stored before it is started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub planned_run: Option<PlannedRun>,
     /// The installer run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<RunStatus>,
@@ -127,8 +163,17 @@ pub struct InstalledCluster {
     /// Digest of what the spec asked for beside nodes; absent where it is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
-    /// Its nodes.
+    /// Its Kubernetes version, without `v`; absent where it is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// Value of the annotation that the last renewal of certificates answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renewed: Option<String>,
+    /// Its nodes, masters first, in the order in which they came.
     pub nodes: Vec<InstalledNode>,
+    /// Nodes that a run which has not ended well was joining or removing: nobody knows how far it came.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unfinished: Vec<String>,
 }
 
 /// A node of a cluster that stands.
@@ -143,6 +188,9 @@ pub struct InstalledNode {
     pub host: String,
     /// `metadata.uid` of the `BareMetalHost`.
     pub host_uid: String,
+    /// Address of the host.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address: String,
 }
 
 /// A stored role plan.

@@ -119,6 +119,16 @@ words! {
         UpToDate,
         /// The spec asks for a change of the cluster that is not carried out: the message says which.
         SpecChanged,
+        /// A run is planned that brings the cluster to what the spec asks for: see `status.plannedRun`.
+        RunPlanned,
+        /// The planned run may lose data: it waits for a person to approve it.
+        WaitingForApproval,
+        /// The spec asks for a Kubernetes version that this cluster cannot go to: the message says why.
+        VersionNotReachable,
+        /// Kubernetes is taken off the hosts because the object is deleted, and `spec.deletionPolicy` asks for that.
+        ResettingHosts,
+        /// Kubernetes could not be taken off the hosts: the message says why, and what can be done.
+        ResetFailed,
         /// No add-on of these names is known: the message names them.
         PluginUnknown,
         /// The spec names no add-on that would be left out.
@@ -195,6 +205,20 @@ impl RunVerb {
     #[must_use]
     pub const fn may_be_tried_again(self) -> bool {
         !matches!(self, Self::RecoverControlPlane)
+    }
+}
+
+impl RunVerb {
+    /// Whether nodes join by it.
+    #[must_use]
+    pub const fn joins(self) -> bool {
+        matches!(self, Self::AddWorkers | Self::AddMasters)
+    }
+
+    /// Whether it leaves another kubeconfig than the one that is kept.
+    #[must_use]
+    pub const fn makes_kubeconfig(self) -> bool {
+        matches!(self, Self::Install | Self::RenewCertificates | Self::RecoverControlPlane)
     }
 }
 

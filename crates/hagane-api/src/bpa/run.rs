@@ -39,6 +39,18 @@ pub struct RunStatus {
     /// `Reset` or `RecoverControlPlane`.
     #[serde(default)]
     pub verb: RunVerb,
+    /// Names of the nodes that join or leave by it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Those of them that are gone or do not answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// The Kubernetes version that an installation or upgrade is to, where one is asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// Value of the annotation that a renewal of certificates answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub renews: Option<String>,
     /// Digest of what the spec asked for beside nodes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<String>,
@@ -106,6 +118,34 @@ pub struct RunStatus {
     /// Where the log is, on the machine that holds the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<String>,
+}
+
+/// A run that has not begun.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PlannedRun {
+    /// The id that it will have. Another reason for a run, other nodes or another version make another id.
+    pub id: String,
+    /// What it is for, as in `status.run.verb`.
+    pub verb: RunVerb,
+    /// Names of the nodes that join or leave by it; empty where it is for all that stand.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<String>,
+    /// Those of them that are gone or do not answer: they leave the cluster without being asked, and stay as they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost: Vec<String>,
+    /// The Kubernetes version of the cluster, where an upgrade is planned and it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_version: Option<String>,
+    /// The Kubernetes version after an upgrade.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub to_version: Option<String>,
+    /// What it is for, one line.
+    pub reason: String,
+    /// Whether it waits until the annotation `hagane.dev/approve-run` names it, because data may be lost: members of
+    /// etcd leave, or nodes that cannot be emptied first.
+    #[serde(default)]
+    pub needs_approval: bool,
 }
 
 impl RunStatus {

@@ -75,6 +75,7 @@ pub(super) async fn act(
             // Written by the record, or done before by `find_out`.
             Action::AddFinalizer
             | Action::RecordPlan(_)
+            | Action::RecordPlannedRun(_)
             | Action::RecordRunIntent { .. }
             | Action::RetryRun { .. }
             | Action::PinHostKeys(_)
@@ -189,16 +190,7 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
         run_id: order.run.clone(),
         owner_uid: observed.facts.uid.clone(),
         cluster: order.cluster.clone(),
-        verb: match order.verb {
-            RunVerb::Install => InstallVerb::Install,
-            RunVerb::AddWorkers => InstallVerb::AddWorkers(order.joining.clone()),
-            RunVerb::AddMasters => InstallVerb::AddMasters(order.joining.clone()),
-            RunVerb::Reconfigure => InstallVerb::Reconfigure,
-            RunVerb::RenewCertificates => InstallVerb::RenewCertificates,
-            RunVerb::Reset => InstallVerb::Reset,
-            // Nothing decides for these yet.
-            RunVerb::RemoveNodes | RunVerb::Upgrade | RunVerb::RecoverControlPlane => InstallVerb::Install,
-        },
+        verb: verb_of(order),
         inventory: Inventory { nodes, ..Inventory::default() },
         variables: order.variables.clone(),
         ssh: SshAccess {
@@ -211,17 +203,37 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
     }
 }
 
-async fn fetch(id: &str, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
-    let (fact, kubeconfig) = match fetched(id, seen, pass).await {
-        Ok(kubeconfig) => (KubeconfigFact::Answers, Some(kubeconfig)),
-        Err(fact) => (fact, None),
-    };
-    observed.facts.kubeconfig = fact;
-    observed.kubeconfig = kubeconfig;
+fn verb_of(order: &InstallOrder) -> InstallVerb {
+    let (concerned, lost) = (order.concerned.clone(), order.lost.clone());
+    match order.verb {
+        RunVerb::Install => InstallVerb::Install,
+        RunVerb::AddWorkers => InstallVerb::AddWorkers(concerned),
+        RunVerb::AddMasters => InstallVerb::AddMasters(concerned),
+        RunVerb::RemoveNodes => InstallVerb::RemoveNodes { nodes: concerned, lost },
+        RunVerb::Upgrade => InstallVerb::Upgrade { version: order.version.clone().unwrap_or_default() },
+        RunVerb::Reconfigure => InstallVerb::Reconfigure,
+        RunVerb::RenewCertificates => InstallVerb::RenewCertificates,
+        RunVerb::Reset => InstallVerb::Reset,
+        RunVerb::RecoverControlPlane => InstallVerb::RecoverControlPlane { lost },
+    }
 }
 
-/// The kubeconfig of a run, once it is harmless and its cluster answers.
-async fn fetched(id: &str, seen: &SeenProvisioning, pass: &Pass) -> Result<Vec<u8>, KubeconfigFact> {
+async fn fetch(id: &str, observed: &mut Observed, seen: &SeenProvisioning, pass: &Pass) {
+    match fetched(id, seen, pass).await {
+        Ok((kubeconfig, version)) => {
+            observed.facts.kubeconfig = KubeconfigFact::Answers;
+            observed.facts.cluster_version = Some(version.trim_start_matches('v').to_owned());
+            observed.kubeconfig = Some(kubeconfig);
+        }
+        Err(fact) => {
+            observed.facts.kubeconfig = fact;
+            observed.kubeconfig = None;
+        }
+    }
+}
+
+/// The kubeconfig of a run, once it is harmless and its cluster answers, and the version that it answers with.
+async fn fetched(id: &str, seen: &SeenProvisioning, pass: &Pass) -> Result<(Vec<u8>, String), KubeconfigFact> {
     let Some(run) = &seen.status.run else { return Err(KubeconfigFact::NotFetched) };
     if run.holder != pass.context.settings.holder {
         return Err(KubeconfigFact::NotAnswering(format!("the kubeconfig is with {}, which ran it", run.holder)));
@@ -235,7 +247,7 @@ async fn fetched(id: &str, seen: &SeenProvisioning, pass: &Pass) -> Result<Vec<u
         return Err(KubeconfigFact::Invalid(problem));
     }
     match pass.context.ports.probe.version(&found, PROBE_LIMIT).await {
-        Ok(_) => Ok(found),
+        Ok(version) => Ok((found, version)),
         Err(error @ ProbeError::Unusable(_)) => Err(KubeconfigFact::Invalid(chain(&error))),
         Err(error @ ProbeError::NoAnswer(_)) => Err(KubeconfigFact::NotAnswering(chain(&error))),
     }

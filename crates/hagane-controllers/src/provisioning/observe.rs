@@ -7,7 +7,10 @@ use std::time::Duration;
 
 use hagane_api::bpa::provisioning::{Assignment, Installer, ProvisioningSpec, RunStatus};
 use hagane_api::bpa::reasons::RunWord;
-use hagane_api::keys::{ABANDON_RUN_ANNOTATION, CANCEL_RUN_ANNOTATION, PROVISIONING_CLUSTER_LABEL, RETRY_ANNOTATION};
+use hagane_api::keys::{
+    ABANDON_RUN_ANNOTATION, APPROVE_RUN_ANNOTATION, CANCEL_RUN_ANNOTATION, PROVISIONING_CLUSTER_LABEL,
+    RENEW_CERTIFICATES_ANNOTATION, RETRY_ANNOTATION,
+};
 use hagane_plan::provisioning::{Facts, KubeconfigFact, NameOwner, RunEnd, RunRecord, RunSeen, StartFact, time_limit};
 use hagane_ports::{ClusterInstaller, InstallerKind, RunExit, RunObservation, RunState};
 use jiff::Timestamp;
@@ -59,6 +62,11 @@ pub(super) async fn observe(seen: &SeenProvisioning, watched: &Watched, pass: &P
         retry: seen.annotation(RETRY_ANNOTATION).map(str::to_owned),
         cancel: seen.annotation(CANCEL_RUN_ANNOTATION).map(str::to_owned),
         abandon: seen.annotation(ABANDON_RUN_ANNOTATION).map(str::to_owned),
+        approved: seen.annotation(APPROVE_RUN_ANNOTATION).map(str::to_owned),
+        renew: seen.annotation(RENEW_CERTIFICATES_ANNOTATION).map(str::to_owned),
+        planned: seen.status.planned_run.clone(),
+        cluster_version: None,
+        certificates_end: None,
         name_owner: name_owner(seen, &cluster, &pass.caches),
         cluster,
         spec: Ok(seen.spec.clone()),
@@ -214,6 +222,10 @@ fn record_of(
         generation: run.generation,
         retry: run.retry.clone(),
         verb: run.verb,
+        nodes: run.nodes.clone(),
+        lost: run.lost.clone(),
+        version: run.kubernetes_version.clone(),
+        renews: run.renews.clone(),
         settings: run.settings.clone(),
         holder: run.holder.clone(),
         state: RunWord::parse(&run.state).unwrap_or(RunWord::Running),

@@ -55,6 +55,9 @@ fn severity_of(reason: &str) -> Severity {
         ProvisioningReason::HostKeyChanged,
         ProvisioningReason::LoginRefused,
         ProvisioningReason::HostLost,
+        ProvisioningReason::WaitingForApproval,
+        ProvisioningReason::VersionNotReachable,
+        ProvisioningReason::ResetFailed,
         ProvisioningReason::InstallerNotReady,
         ProvisioningReason::RetryingRun,
         ProvisioningReason::KubeconfigNotAnswering,
@@ -71,6 +74,7 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
         observed_generation: generation,
         conditions: merge_conditions(&old.conditions, &decision.conditions, pass.now, generation),
         plan: old.plan.clone(),
+        planned_run: old.planned_run.clone(),
         run: old.run.as_ref().map(|run| followed(run, observed.run.as_ref())),
         installed: installed(&observed.facts),
         kubeconfig_secret: match observed.facts.secret {
@@ -85,8 +89,14 @@ fn new_status(seen: &SeenProvisioning, observed: &Observed, decision: &Decision,
     for action in &decision.actions {
         match action {
             Action::RecordPlan(plan) => status.plan = Some(plan.as_ref().clone()),
-            Action::RecordRunIntent { id, generation, retry, verb, settings } => {
+            Action::RecordPlannedRun(planned) => status.planned_run = planned.as_deref().cloned(),
+            Action::RecordRunIntent { id, generation, retry, verb, nodes, lost, version, renews, settings } => {
+                status.planned_run = None;
                 let run = RunStatus {
+                    nodes: nodes.clone(),
+                    lost: lost.clone(),
+                    kubernetes_version: version.clone(),
+                    renews: renews.clone(),
                     installer: word_of(wanted_installer(&seen.spec, &pass.context)).to_owned(),
                     generation: *generation,
                     retry: retry.clone(),

@@ -2,13 +2,16 @@
 
 mod change;
 mod delete;
+mod launch;
 mod place;
 mod run;
 mod say;
+mod stands;
 
-pub use change::installed;
 pub use run::{retry_pause, told};
+pub use stands::installed;
 
+use hagane_api::bpa::provisioning::PlannedRun;
 use hagane_api::bpa::reasons::{ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait};
 use hagane_api::field::FieldError;
 
@@ -16,8 +19,9 @@ use super::demands::{Wanted, wanted};
 use super::facts::{Facts, NameOwner};
 use super::{Action, Decision};
 use crate::decision::{Next, one_line};
-use change::{Change, change, standing};
+use change::{Change, change};
 use say::Say;
+use stands::standing;
 
 /// Decides what a Provisioning needs next.
 ///
@@ -58,10 +62,30 @@ pub fn decide(facts: &Facts) -> Decision {
             Next::After(place::RETRY, Wait::ClusterName),
         );
     }
-    match standing.map(|standing| change(facts, &standing, &wanted)) {
-        None | Some(Change::Workers) => place::decide(facts, &wanted, say),
-        Some(Change::None) => place::keep(facts, &wanted, say),
-        Some(Change::Unsupported(reason, message)) => say.stays(reason, message),
+    let Some(standing) = standing else { return place::decide(facts, &wanted, None, say) };
+    match change(facts, &standing, &wanted) {
+        Change::Join(planned) => place::decide(facts, &wanted, Some(&planned), say),
+        Change::Run(planned) => launch::run(facts, &standing, planned, say),
+        Change::None => unplanned(facts, place::keep(facts, &wanted, say)),
+        Change::Unsupported(reason, message) => unplanned(facts, say.stays(reason, message)),
+    }
+}
+
+/// A run that was planned is not needed any more, or not possible.
+fn unplanned(facts: &Facts, mut decision: Decision) -> Decision {
+    if facts.planned.is_some() {
+        decision.actions.push(Action::RecordPlannedRun(None));
+    }
+    decision
+}
+
+/// The run that a cluster that stands needs next, and has not begun.
+#[must_use]
+pub fn planned_run(facts: &Facts) -> Option<PlannedRun> {
+    let standing = standing(facts)?;
+    match change(facts, &standing, &wanted_now(facts).ok()?) {
+        Change::Run(planned) | Change::Join(planned) => Some(planned),
+        Change::None | Change::Unsupported(..) => None,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{InstalledCluster, ProvisioningSpec, RolePlan};
+use hagane_api::bpa::provisioning::{InstalledCluster, PlannedRun, ProvisioningSpec, RolePlan};
 use hagane_api::bpa::reasons::{RunVerb, RunWord};
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 
@@ -31,6 +31,10 @@ pub struct Facts {
     pub cancel: Option<String>,
     /// Id of the run of which a person knows that nothing lives any more.
     pub abandon: Option<String>,
+    /// Id of the planned run that a person allows.
+    pub approved: Option<String>,
+    /// Value of the annotation that asks for new certificates.
+    pub renew: Option<String>,
     /// Name of the cluster: the label `cluster`, else the object's name.
     pub cluster: String,
     /// The spec, or why it cannot be read.
@@ -49,6 +53,12 @@ pub struct Facts {
     pub scans: Option<Vec<(String, String)>>,
     /// Answers to [`super::Action::CheckFacts`], once asked in this pass.
     pub checks: Option<Vec<HostCheck>>,
+    /// `status.plannedRun`.
+    pub planned: Option<PlannedRun>,
+    /// The version that the cluster says of itself, without `v`, once asked in this pass.
+    pub cluster_version: Option<String>,
+    /// When certificates of the cluster end, one line, where that is soon.
+    pub certificates_end: Option<String>,
     /// `status.run`.
     pub run: Option<RunRecord>,
     /// `status.installed`: what an earlier pass recorded. [`super::installed`] knows more.
@@ -155,6 +165,14 @@ pub struct RunRecord {
     pub retry: Option<String>,
     /// What it is for.
     pub verb: RunVerb,
+    /// Names of the nodes that join or leave by it.
+    pub nodes: Vec<String>,
+    /// Those of them that are gone or do not answer.
+    pub lost: Vec<String>,
+    /// The version that it installs or upgrades to, where one is asked for.
+    pub version: Option<String>,
+    /// Value of the annotation that a renewal answers.
+    pub renews: Option<String>,
     /// Digest of what the spec asked for beside nodes; `None` where it was not recorded.
     pub settings: Option<String>,
     /// Who started it.

@@ -6,8 +6,10 @@
 //! two of them goes on where it stopped; nothing that was stored is decided a second time.
 //!
 //! # A cluster that stands
-//! What the last successful run left is recorded beside the plan. A later spec is compared with that: further workers go
-//! the same way with a run of their own, while the cluster stays ready; what is not carried out is said.
+//! What the last successful run left is recorded beside the plan. A later spec is compared with that, and the difference
+//! becomes runs, one after the other, while the cluster stays ready: what was lost goes out, what is not asked for any
+//! more is removed, masters join, workers join, then the version, the settings, the certificates. Each run is stored as
+//! planned before its intent; one that may lose data waits there for a person. What is not carried out is said.
 //!
 //! # Asking again
 //! Some actions find something out instead of changing what the API holds (see [`Action::asks_again`]). Their result
@@ -22,15 +24,15 @@ mod order;
 mod tests;
 
 pub use assign::assign_roles;
-pub use decide::{decide, installed, retry_pause, told};
+pub use decide::{decide, installed, planned_run, retry_pause, told};
 pub use demands::{Wanted, wanted};
 pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
     SecretFact, StartFact, StartFailure,
 };
-pub use order::{InstallOrder, OrderNode, run_id, time_limit};
+pub use order::{InstallOrder, OrderNode, asked_version, run_id, time_limit};
 
-use hagane_api::bpa::provisioning::RolePlan;
+use hagane_api::bpa::provisioning::{PlannedRun, RolePlan};
 use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait, RunVerb};
 
 /// What to do about a Provisioning.
@@ -58,7 +60,9 @@ pub enum Action {
     PinHostKeys(Vec<HostRef>),
     /// Ask the hosts over SSH for their CPUs and memory: the answers go into [`Facts::checks`].
     CheckFacts(Vec<HostRef>),
-    /// Store `status.run` with state `Starting`. Nothing else happens in the pass.
+    /// Store the run that comes next in status, or that none is planned any more.
+    RecordPlannedRun(Option<Box<PlannedRun>>),
+    /// Store `status.run` with state `Starting`, and that no run is planned. Nothing else happens in the pass.
     RecordRunIntent {
         /// Id of the run.
         id: String,
@@ -68,6 +72,14 @@ pub enum Action {
         retry: Option<String>,
         /// What it is for.
         verb: RunVerb,
+        /// Names of the nodes that join or leave by it.
+        nodes: Vec<String>,
+        /// Those of them that are gone or do not answer.
+        lost: Vec<String>,
+        /// The version that it installs or upgrades to, where one is asked for.
+        version: Option<String>,
+        /// Value of the annotation that a renewal answers.
+        renews: Option<String>,
         /// Digest of what the spec asks for beside nodes.
         settings: Option<String>,
     },

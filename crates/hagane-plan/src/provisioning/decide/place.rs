@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{Assignment, RejectedHost, RolePlan, UnmetDemand};
+use hagane_api::bpa::provisioning::{Assignment, PlannedRun, RejectedHost, RolePlan, UnmetDemand};
 use hagane_api::bpa::reasons::{
     ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
     RunVerb,
@@ -13,7 +13,7 @@ use hagane_api::condition::ConditionStatus::{False, True, Unknown};
 use super::super::assign::{assign_roles, kept};
 use super::super::demands::{Wanted, roles};
 use super::super::facts::{Claim, Facts, Host, HostCheck, HostCheckResult, Login};
-use super::super::order::{run_id, settings};
+use super::super::order::run_id;
 use super::super::{Action, Decision, HostRef};
 use super::say::Say;
 use crate::decision::{Next, names};
@@ -27,12 +27,28 @@ const REJECTED_MAX: usize = 50;
 /// Declared and real amounts may differ by this much, in per cent.
 const TOLERANCE_PERCENT: u64 = 10;
 
-/// Hosts for what is asked for, then a run.
-pub(super) fn decide(facts: &Facts, wanted: &Wanted, say: Say) -> Decision {
-    match assign(facts, wanted, say) {
-        Ok((used, say)) => reach(facts, &used, say),
-        Err(decision) => *decision,
+/// Hosts for what is asked for, then an installation, or the run by which they join a cluster that stands.
+pub(super) fn decide(facts: &Facts, wanted: &Wanted, joins: Option<&PlannedRun>, say: Say) -> Decision {
+    let reached = assign(facts, wanted, say).and_then(|(used, say)| {
+        let say = no_installer(facts, say).and_then(|say| no_key(facts, say))?;
+        reachable(facts, &used, say)
+    });
+    match (reached, joins) {
+        (Ok(say), Some(planned)) => super::launch::launch(facts, planned, say),
+        (Ok(say), None) => install(facts, say),
+        (Err(decision), _) => *decision,
     }
+}
+
+fn install(facts: &Facts, say: Say) -> Decision {
+    let id = run_id(&facts.uid, facts.generation, facts.retry.as_deref());
+    let planned = PlannedRun { id, verb: RunVerb::Install, ..PlannedRun::default() };
+    say.with(Type::Installed, False, Reason::Starting, "").does(
+        Phase::Installing,
+        Reason::Starting,
+        format!("run {} is recorded", planned.id),
+        vec![super::launch::intent(facts, &planned)],
+    )
 }
 
 /// Hosts for what is asked for, where nothing is to be run for it.
@@ -182,50 +198,42 @@ pub(super) fn no_key(facts: &Facts, say: Say) -> Result<Say, Box<Decision>> {
     Err(Box::new(say.ends(Phase::Waiting, reason, message, Next::After(SSH_RETRY, Wait::SshKey))))
 }
 
-/// Installer, SSH key, host keys, facts; then the intent of a run.
-fn reach(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Decision {
-    let say = match no_installer(facts, say).and_then(|say| no_key(facts, say)) {
-        Ok(say) => say,
-        Err(decision) => return *decision,
-    };
+/// Host keys and facts of these hosts: goes on where all of them answer.
+pub(super) fn reachable(facts: &Facts, used: &BTreeSet<&str>, say: Say) -> Result<Say, Box<Decision>> {
     let in_plan = facts.hosts.iter().filter(|host| used.contains(host.facts.name.as_str()));
     let unpinned = refs(in_plan.clone().filter(|host| !host.pinned));
     if !unpinned.is_empty() {
         let Some(failures) = &facts.scans else {
             let message = format!("asking {} for their SSH host keys", host_names(&unpinned));
-            return say.does(Phase::Waiting, Reason::PinningHostKeys, message, vec![Action::PinHostKeys(unpinned)]);
+            let pin = vec![Action::PinHostKeys(unpinned)];
+            return Err(Box::new(say.does(Phase::Waiting, Reason::PinningHostKeys, message, pin)));
         };
         let told: Vec<String> = failures.iter().map(|(host, problem)| format!("{host}: {problem}")).collect();
         let next = Next::After(SSH_RETRY, Wait::Ssh);
-        return say.ends(Phase::Waiting, Reason::HostUnreachable, names(&told), next);
+        return Err(Box::new(say.ends(Phase::Waiting, Reason::HostUnreachable, names(&told), next)));
     }
     let Some(checks) = &facts.checks else {
         let say = say.with(Type::FactsDiffer, Unknown, Reason::FactsNotChecked, "");
-        return say.does(Phase::Waiting, Reason::CheckingFacts, "", vec![Action::CheckFacts(refs(in_plan))]);
+        let check = vec![Action::CheckFacts(refs(in_plan))];
+        return Err(Box::new(say.does(Phase::Waiting, Reason::CheckingFacts, "", check)));
     };
-    if let Some((reason, message)) = unreachable(checks) {
-        return say.ends(Phase::Waiting, reason, message, Next::After(SSH_RETRY, Wait::Ssh));
-    }
+    let say = let_in(checks, say)?;
     let differences: Vec<String> = in_plan.flat_map(|host| differences(host, checks)).collect();
-    let say = if differences.is_empty() {
+    Ok(if differences.is_empty() {
         say.with(Type::FactsDiffer, False, Reason::FactsAgree, "")
     } else {
         say.with(Type::FactsDiffer, True, Reason::FactsDiffer, names(&differences))
-    };
-    let id = run_id(&facts.uid, facts.generation, facts.retry.as_deref());
-    let intent = Action::RecordRunIntent {
-        id: id.clone(),
-        generation: facts.generation,
-        retry: facts.retry.clone(),
-        verb: if say.stands() { RunVerb::AddWorkers } else { RunVerb::Install },
-        settings: facts.spec.as_ref().ok().map(settings),
-    };
-    say.with(Type::Installed, False, Reason::Starting, "").does(
-        Phase::Installing,
-        Reason::Starting,
-        format!("run {id} is recorded"),
-        vec![intent],
-    )
+    })
+}
+
+/// Goes on where every host that was asked answered.
+pub(super) fn let_in(checks: &[HostCheck], say: Say) -> Result<Say, Box<Decision>> {
+    match unreachable(checks) {
+        Some((reason, message)) => {
+            Err(Box::new(say.ends(Phase::Waiting, reason, message, Next::After(SSH_RETRY, Wait::Ssh))))
+        }
+        None => Ok(say),
+    }
 }
 
 fn unreachable(checks: &[HostCheck]) -> Option<(Reason, String)> {
@@ -279,11 +287,11 @@ fn differ(declared: u64, real: u64) -> bool {
     u128::from(declared.abs_diff(real)) * 100 > u128::from(declared) * u128::from(TOLERANCE_PERCENT)
 }
 
-fn refs<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<HostRef> {
+pub(super) fn refs<'a>(hosts: impl Iterator<Item = &'a Host>) -> Vec<HostRef> {
     hosts.map(|host| HostRef { name: host.facts.name.clone(), uid: host.uid.clone() }).collect()
 }
 
-fn host_names(hosts: &[HostRef]) -> String {
+pub(super) fn host_names(hosts: &[HostRef]) -> String {
     names(&hosts.iter().map(|host| host.name.as_str()).collect::<Vec<_>>())
 }
 

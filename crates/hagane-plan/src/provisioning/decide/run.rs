@@ -59,7 +59,7 @@ pub(super) fn follow(facts: &Facts, wanted: &Result<Wanted, Vec<FieldError>>, sa
             return Followed::NothingToFollow(say);
         }
         Stage::Intended if is_named(facts.cancel.as_ref(), run) => failed(facts, run, &RunEnd::Cancelled, say),
-        Stage::Intended if run.generation != facts.generation || wanted.is_err() || !hosts_stand(facts) => {
+        Stage::Intended if run.generation != facts.generation || wanted.is_err() || !hosts_stand(facts, run) => {
             return Followed::NothingToFollow(say);
         }
         Stage::Ended(end) if end != RunEnd::Succeeded && asks_anew(facts, run) => {
@@ -107,7 +107,7 @@ fn is_tried_again(facts: &Facts, run: &RunRecord, end: &RunEnd) -> bool {
         && run.holder == facts.holder
         && run.attempt <= retries(facts)
         && !is_named(facts.cancel.as_ref(), run)
-        && hosts_stand(facts)
+        && hosts_stand(facts, run)
 }
 
 fn retries(facts: &Facts) -> u32 {
@@ -153,10 +153,19 @@ fn asks_anew(facts: &Facts, run: &RunRecord) -> bool {
     run.generation != facts.generation || run.retry != facts.retry
 }
 
-/// Whether every host of the stored plan is still there and ours.
-fn hosts_stand(facts: &Facts) -> bool {
+/// Whether every host that the run works on is still there and ours.
+fn hosts_stand(facts: &Facts, run: &RunRecord) -> bool {
     let ours = |uid: &str| facts.hosts.iter().any(|host| host.uid == uid && host.claim == Claim::Ours);
-    facts.plan.as_ref().is_some_and(|plan| plan.assignments.iter().all(|entry| ours(&entry.host_uid)))
+    let plan = facts.plan.iter().flat_map(|plan| &plan.assignments);
+    let standing = facts.installed.as_ref().filter(|_| run.verb != RunVerb::Install);
+    let Some(standing) = standing else {
+        return facts.plan.is_some() && plan.clone().all(|entry| ours(&entry.host_uid));
+    };
+    let lives = |node: &String| !run.lost.contains(node);
+    let stands = standing.nodes.iter().filter(|node| lives(&node.node)).all(|node| ours(&node.host_uid));
+    let is_known = |node: &String| standing.nodes.iter().any(|known| known.node == *node);
+    let mut moves = plan.filter(|entry| run.nodes.contains(&entry.node) && !is_known(&entry.node));
+    stands && moves.all(|entry| !lives(&entry.node) || ours(&entry.host_uid))
 }
 
 /// What is seen now comes first: it names task and status, and a run that was given up for lost may show up again. The
@@ -193,6 +202,52 @@ pub(super) fn may_have_begun(facts: &Facts) -> bool {
     let unharmed =
         |stage| matches!(stage, Stage::Intended | Stage::Ended(RunEnd::Succeeded | RunEnd::NotStarted { .. }));
     facts.run.as_ref().is_some_and(|run| !unharmed(stage(facts, run)))
+}
+
+/// Where a run is that takes Kubernetes off the hosts.
+pub(super) enum Reset {
+    Intended,
+    Running(String),
+    Done,
+    Failed(String),
+}
+
+/// Where the recorded reset is.
+pub(super) fn reset_of(facts: &Facts, run: &RunRecord) -> Reset {
+    match stage(facts, run) {
+        Stage::Intended => Reset::Intended,
+        Stage::Running(progress) => Reset::Running(progress),
+        Stage::HeldElsewhere => Reset::Running("it is held by another process".to_owned()),
+        Stage::Unreadable(problem) => Reset::Running(problem),
+        Stage::Ended(RunEnd::Succeeded) => Reset::Done,
+        Stage::Ended(end) => Reset::Failed(run.message.clone().unwrap_or_else(|| told(&end))),
+    }
+}
+
+/// Starts a reset that is recorded.
+pub(super) fn start_reset(facts: &Facts, run: &RunRecord, say: Say) -> Decision {
+    let problem = match &facts.start {
+        StartFact::NotTried => None,
+        StartFact::Failed(StartFailure::HeldElsewhere) => return held_elsewhere(run, say),
+        StartFact::Failed(
+            StartFailure::Prerequisite(told) | StartFailure::Invalid(told) | StartFailure::Other(told),
+        ) => Some(told.clone()),
+    };
+    let say = match no_installer(facts, say).and_then(|say| no_key(facts, say)) {
+        Ok(say) => say,
+        Err(decision) => return Decision { phase: Some(Phase::Deleting), ..*decision },
+    };
+    let order = facts.spec.as_ref().ok().and_then(|spec| order(facts, spec, run));
+    match (problem, order) {
+        (None, Some(order)) => {
+            let message = format!("run {} starts on {} hosts", run.id, order.nodes.len());
+            say.does(Phase::Deleting, Reason::ResettingHosts, message, vec![Action::StartInstall(Box::new(order))])
+        }
+        (problem, _) => {
+            let message = problem.unwrap_or_else(|| "a host has no address".to_owned());
+            say.ends(Phase::Deleting, Reason::ResetFailed, message, Next::After(RETRY, Wait::Installer))
+        }
+    }
 }
 
 /// Why nobody knows whether the recorded run lives.
@@ -356,8 +411,8 @@ fn kubeconfig(facts: &Facts, run: &RunRecord, say: Say) -> Result<Say, Box<Decis
             let next = Next::After(RETRY, Wait::KubeconfigSecret);
             return Err(Box::new(say.ends(Phase::Waiting, Reason::KubeconfigSecretTaken, message, next)));
         }
-        // Further workers leave a cluster's kubeconfig as it is.
-        SecretFact::Ours { run: of } => run.verb == RunVerb::AddWorkers || of.as_deref() == Some(run.id.as_str()),
+        // Whatever else is done about a cluster leaves its kubeconfig as it is.
+        SecretFact::Ours { run: of } => !run.verb.makes_kubeconfig() || of.as_deref() == Some(run.id.as_str()),
         SecretFact::Absent => false,
     };
     if kept {

@@ -36,10 +36,6 @@ impl Say {
         Self { conditions: Vec::new(), stands: false }
     }
 
-    pub(super) fn stands(&self) -> bool {
-        self.stands
-    }
-
     pub(super) fn with(
         mut self,
         r#type: Type,

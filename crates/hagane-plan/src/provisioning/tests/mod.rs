@@ -5,4 +5,5 @@ mod demands;
 mod model;
 mod runs;
 mod steps;
+mod verbs;
 mod world;

@@ -49,6 +49,10 @@ pub(super) fn with_run(state: RunWord, seen: RunSeen) -> Facts {
         generation: 1,
         retry: None,
         verb: RunVerb::Install,
+        nodes: Vec::new(),
+        lost: Vec::new(),
+        version: None,
+        renews: None,
         settings: None,
         holder: US.to_owned(),
         state,
@@ -288,7 +292,8 @@ fn situations() -> Vec<Facts> {
 
 #[test]
 fn every_reason_and_every_wait_is_given_by_some_situation() {
-    let decisions: Vec<Decision> = situations().iter().map(decide).collect();
+    let all_situations = situations().into_iter().chain(super::verbs::situations());
+    let decisions: Vec<Decision> = all_situations.map(|facts| decide(&facts)).collect();
     let given: BTreeSet<&str> =
         decisions.iter().flat_map(|decision| &decision.conditions).map(|condition| condition.reason).collect();
     let all: BTreeSet<&str> = ProvisioningReason::ALL.iter().map(|reason| reason.as_str()).collect();

@@ -1,17 +1,17 @@
 //! A model of everything outside: what actions do to it, and what can be seen of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hagane_api::bpa::provisioning::{ProvisioningSpec, RolePlan};
-use hagane_api::bpa::reasons::RunWord;
+use hagane_api::bpa::reasons::{RunVerb, RunWord};
 use hagane_api::mac::MacAddress;
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 use serde_json::{Value, json};
 
 use super::super::{
-    Action, Claim, Decision, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd,
-    RunRecord, RunSeen, SecretFact, StartFact, decide, installed,
+    Action, Claim, Decision, Facts, Host, HostCheck, HostCheckResult, InstallOrder, KubeconfigFact, Login, NameOwner,
+    RunEnd, RunRecord, RunSeen, SecretFact, StartFact, decide, installed,
 };
 use crate::decision::Next;
 use crate::roles::{HostFacts, Nic};
@@ -50,6 +50,11 @@ pub(super) fn facts() -> Facts {
         retry: None,
         cancel: None,
         abandon: None,
+        approved: None,
+        renew: None,
+        planned: None,
+        cluster_version: None,
+        certificates_end: None,
         cluster: "edge".to_owned(),
         spec: Ok(spec(
             json!({"master": {"cpu": 2, "memory": "4Gi"}, "worker": {"cpu": 4, "memory": "8Gi"}, "replicas": 2}),
@@ -80,16 +85,35 @@ pub(super) struct World {
     pub(super) end: RunEnd,
     pub(super) log: Vec<String>,
     pub(super) started: u32,
+    /// Orders of the runs that were started.
+    pub(super) orders: Vec<InstallOrder>,
+    /// Names of hosts that do not answer.
+    pub(super) silent: BTreeSet<String>,
+    /// What the cluster says of its version.
+    pub(super) cluster_version: Option<String>,
 }
 
 impl World {
     pub(super) fn new(facts: Facts) -> Self {
-        Self { facts, runs: BTreeMap::new(), end: RunEnd::Succeeded, log: Vec::new(), started: 0 }
+        let (orders, silent) = (Vec::new(), BTreeSet::new());
+        let runs = BTreeMap::new();
+        Self { facts, runs, end: RunEnd::Succeeded, log: Vec::new(), started: 0, orders, silent, cluster_version: None }
+    }
+
+    /// Name of the host of a node.
+    pub(super) fn host_of(&self, node: &str) -> String {
+        let plan = self.facts.plan.iter().flat_map(|plan| &plan.assignments).find(|entry| entry.node == node);
+        plan.map(|entry| entry.host.clone()).expect("the node is in the plan")
+    }
+
+    /// A host by its name.
+    pub(super) fn host(&self, name: &str) -> &Host {
+        self.facts.hosts.iter().find(|host| host.facts.name == name).expect("the host is there")
     }
 
     fn observe(&mut self) {
         let facts = &mut self.facts;
-        (facts.scans, facts.checks) = (None, None);
+        (facts.scans, facts.checks, facts.cluster_version) = (None, None, None);
         (facts.start, facts.kubeconfig) = (StartFact::NotTried, KubeconfigFact::NotFetched);
         facts.seen = match facts.run.as_ref().and_then(|run| self.runs.get(&run.id)) {
             None => RunSeen::Absent,
@@ -171,6 +195,9 @@ impl World {
             Action::CheckFacts(hosts) => {
                 let answer = |name: &str| {
                     let host = facts.hosts.iter().find(|host| host.facts.name == name)?;
+                    if self.silent.contains(name) {
+                        return Some(HostCheckResult::Unreachable("no route to host".to_owned()));
+                    }
                     Some(HostCheckResult::Answered { cpus: host.facts.cpus, memory: host.facts.memory })
                 };
                 let check = |host: &super::super::HostRef| {
@@ -178,12 +205,18 @@ impl World {
                 };
                 facts.checks = Some(hosts.iter().filter_map(check).collect());
             }
-            Action::RecordRunIntent { id, generation, retry, verb, settings } => {
+            Action::RecordPlannedRun(planned) => facts.planned = planned.as_deref().cloned(),
+            Action::RecordRunIntent { id, generation, retry, verb, nodes, lost, version, renews, settings } => {
+                facts.planned = None;
                 facts.run = Some(RunRecord {
                     id: id.clone(),
                     generation: *generation,
                     retry: retry.clone(),
                     verb: *verb,
+                    nodes: nodes.clone(),
+                    lost: lost.clone(),
+                    version: version.clone(),
+                    renews: renews.clone(),
                     settings: settings.clone(),
                     holder: US.to_owned(),
                     state: RunWord::Starting,
@@ -198,20 +231,14 @@ impl World {
                 let run = facts.run.as_mut().expect("a run that ended is recorded");
                 (run.id, run.attempt, run.state) = (id.clone(), *attempt, RunWord::Starting);
             }
-            Action::StartInstall(order) => {
-                let living = self.runs.values().filter(|run| run.is_ok()).count();
-                assert!(
-                    living == 0 || self.runs.contains_key(&order.run),
-                    "a second run is started beside a living one"
-                );
-                self.started += u32::from(!self.runs.contains_key(&order.run));
-                self.runs.entry(order.run.clone()).or_insert(Ok(3));
-                facts.seen = RunSeen::Running { progress: "started".to_owned() };
-            }
+            Action::StartInstall(order) => self.start(order),
             Action::CancelRun { id } => {
                 self.runs.insert(id.clone(), Err(RunEnd::Cancelled));
             }
-            Action::FetchKubeconfig { .. } => facts.kubeconfig = KubeconfigFact::Answers,
+            Action::FetchKubeconfig { .. } => {
+                facts.kubeconfig = KubeconfigFact::Answers;
+                facts.cluster_version.clone_from(&self.cluster_version);
+            }
             Action::StoreKubeconfig { run } => facts.secret = SecretFact::Ours { run: Some(run.clone()) },
             Action::DeleteKubeconfigSecret => facts.secret = SecretFact::Absent,
             Action::ForgetRuns => {
@@ -219,6 +246,15 @@ impl World {
                 self.runs.clear();
             }
         }
+    }
+
+    fn start(&mut self, order: &InstallOrder) {
+        let living = self.runs.values().filter(|run| run.is_ok()).count();
+        assert!(living == 0 || self.runs.contains_key(&order.run), "a second run is started beside a living one");
+        self.started += u32::from(!self.runs.contains_key(&order.run));
+        self.orders.push(order.clone());
+        self.runs.entry(order.run.clone()).or_insert(Ok(3));
+        self.facts.seen = RunSeen::Running { progress: "started".to_owned() };
     }
 
     fn claim(&mut self, hosts: &[super::super::HostRef], from: &Claim, to: &Claim) {
@@ -231,7 +267,7 @@ impl World {
 
     /// Passes until nothing is done any more and nothing is waited for.
     pub(super) fn settle(&mut self) -> Decision {
-        for _ in 0..60 {
+        for _ in 0..120 {
             let decision = self.pass(None);
             if decision.actions.is_empty() && decision.next == Next::AwaitChange {
                 return decision;
@@ -252,9 +288,16 @@ fn short(action: &Action) -> String {
             let entry = |entry: &hagane_api::bpa::provisioning::Assignment| format!("{}={}", entry.node, entry.host);
             format!("RecordPlan[{}]", plan.assignments.iter().map(entry).collect::<Vec<_>>().join(" "))
         }
-        Action::StartInstall(order) if order.joining.is_empty() => format!("StartInstall[{}]", order.run),
-        Action::StartInstall(order) => format!("StartInstall[{} {}]", order.run, order.joining.join(" ")),
-        Action::RecordRunIntent { id, .. } => format!("RecordRunIntent[{id}]"),
+        Action::StartInstall(order) if order.verb == RunVerb::Install => format!("StartInstall[{}]", order.run),
+        Action::RecordRunIntent { id, verb: RunVerb::Install, .. } => format!("RecordRunIntent[{id}]"),
+        Action::StartInstall(order) => format!("StartInstall[{} {}]", order.verb.as_str(), order.concerned.join(" ")),
+        Action::RecordRunIntent { verb, nodes, .. } => {
+            format!("RecordRunIntent[{} {}]", verb.as_str(), nodes.join(" "))
+        }
+        Action::RecordPlannedRun(None) => "RecordPlannedRun[]".to_owned(),
+        Action::RecordPlannedRun(Some(planned)) => {
+            format!("RecordPlannedRun[{} {}]", planned.verb.as_str(), planned.nodes.join(" "))
+        }
         Action::RetryRun { id, .. } => format!("RetryRun[{id}]"),
         Action::ClaimHosts(hosts)
         | Action::PinHostKeys(hosts)
