@@ -20,8 +20,11 @@ pub const HOST_UNHEALTHY_ANNOTATIONS: [&str; 2] = ["capm3.metal3.io/unhealthy", 
 pub const SSH_HOST_KEYS_ANNOTATION: &str = "hagane.dev/ssh-host-keys";
 /// Label prefix of host features that demands like `sriov` ask for.
 pub const FEATURE_LABEL_PREFIX: &str = "hagane.dev/feature.";
-/// Annotation on a Provisioning: a changed value starts a failed installation again.
+/// Annotation on a Provisioning: a changed value starts a failed run again, where it ended. One that begins with
+/// [`RETRY_FROM_START`] does everything again.
 pub const RETRY_ANNOTATION: &str = "hagane.dev/retry";
+/// Begin of a value of [`RETRY_ANNOTATION`].
+pub const RETRY_FROM_START: &str = "from-start";
 /// Annotation on a Provisioning with the id of a run (`status.run.id`) that is to be ended.
 pub const CANCEL_RUN_ANNOTATION: &str = "hagane.dev/cancel-run";
 /// Annotation on a Provisioning with the id of a run of another holder: a person knows that nothing of it lives any more.

@@ -3,6 +3,7 @@
 mod keep;
 mod launch;
 mod prepare;
+mod resume;
 
 pub(crate) use prepare::{file_name_of, make_passage};
 
@@ -106,12 +107,14 @@ pub(crate) struct Step {
     pub inventory: Option<&'static str>,
     /// Variables of this step alone; they win over all others.
     pub variables: BTreeMap<String, Value>,
+    /// It is run in any case, also where the run goes on from an earlier one: checks, and facts that later steps need.
+    pub always: bool,
 }
 
 impl Step {
     /// A playbook for all hosts of the inventory.
     pub(crate) fn of(playbook: impl Into<PathBuf>) -> Self {
-        Self { playbook: playbook.into(), limit: None, inventory: None, variables: BTreeMap::new() }
+        Self { playbook: playbook.into(), limit: None, inventory: None, variables: BTreeMap::new(), always: false }
     }
 }
 
@@ -192,8 +195,9 @@ impl Engine {
     fn start_now(&self, request: &InstallRequest, plan: &RunPlan) -> Result<RunHandle, InstallerError> {
         let layout = self.layout(&request.run_id)?;
         if !layout.intent().exists() {
+            let resume = self.resumable(request, plan, &layout);
+            prepare::prepare(&self.options, self.user.as_ref(), &layout, request, plan, resume.as_ref())?;
             self.make_room(&request.owner_uid, &layout);
-            prepare::prepare(&self.options, self.user.as_ref(), &layout, request, plan)?;
         }
         if !layout.started().exists() && !layout.exit().exists() {
             launch::launch(&self.options, &layout)?;
@@ -206,11 +210,12 @@ impl Engine {
         let started: Option<Started> =
             read_record(&layout.started()).map_err(directory_error("read the run's start record"))?;
         let (state, finished_at) = state_of(&layout, started.is_some())?;
-        let progress = match state {
+        let mut progress = match state {
             RunState::Absent => RunProgress::default(),
             RunState::Running => self.progress(run_id, &layout, PROGRESS_BYTES_PER_LOOK)?,
             RunState::Finished(_) => self.progress(run_id, &layout, PROGRESS_BYTES_MAX)?,
         };
+        progress.resumed = started.as_ref().and_then(|record| record.resumed.clone());
         let estimate = started.as_ref().and_then(|record| record.estimate_seconds).map(Duration::from_secs);
         let started_at = started.map(|record| record.started_at);
         Ok(RunObservation { state, progress, started_at, finished_at, log: layout.log(), estimate })

@@ -163,6 +163,8 @@ pub struct RunLimits {
     pub stall: Option<Duration>,
     /// Most time for one play.
     pub play: Option<Duration>,
+    /// Begin with the first playbook in any case. Otherwise those that an earlier run of the same has finished are passed over.
+    pub from_start: bool,
 }
 
 /// Finds a run again.
@@ -229,6 +231,9 @@ pub struct TaskTime {
 /// How far a run has come, from its progress file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunProgress {
+    /// The playbook that it began with and the run it goes on from, where it did not begin with its first one.
+    #[serde(default)]
+    pub resumed: Option<String>,
     /// Current play.
     pub play: Option<String>,
     /// Current task.

@@ -160,6 +160,9 @@ impl Site {
             marker: uuid::Uuid::new_v4().to_string(),
             sockets: PathBuf::new(),
             remove_at_end: Vec::new(),
+            stages: Vec::new(),
+            same: None,
+            resume: None,
             tool: None,
             then: Value::Null,
         };

@@ -91,6 +91,10 @@ pub struct RunStatus {
     /// Why it ended, one line; absent while it runs and where it succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The playbook that it began with and the run it goes on from, where an earlier run of the same had finished others. A
+    /// value of the retry annotation that begins with `from-start` makes a run begin with its first one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<String>,
     /// Current play.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub play: Option<String>,
@@ -158,6 +162,7 @@ impl RunStatus {
             estimated_seconds: None,
             seconds: None,
             message: None,
+            resumed: None,
             play: None,
             task: None,
             tasks_started: 0,

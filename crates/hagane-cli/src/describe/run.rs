@@ -17,6 +17,7 @@ pub(super) fn section_of(status: &Value, now: Timestamp) -> String {
         ("Tried again:", "/retryAt"),
         ("Started:", "/startedAt"),
         ("Finished:", "/finishedAt"),
+        ("Began with:", "/resumed"),
         ("Play:", "/play"),
         ("Task:", "/task"),
         ("Log:", "/log"),

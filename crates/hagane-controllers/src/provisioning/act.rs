@@ -135,7 +135,9 @@ async fn start(order: &InstallOrder, observed: &mut Observed, seen: &SeenProvisi
         observed.facts.start = StartFact::Failed(StartFailure::Prerequisite(problem));
         return;
     };
-    let request = request(order, observed);
+    let asked = recorded.filter(|run| run.attempt <= 1).and_then(|run| run.retry.as_deref());
+    let from_start = asked.is_some_and(|value| value.starts_with(hagane_api::keys::RETRY_FROM_START));
+    let request = request(order, observed, from_start);
     match installer.start(&request).await {
         Ok(RunHandle { id, .. }) => match installer.observe(&id).await {
             // Its own record is not there yet: the next pass finds it.
@@ -162,7 +164,7 @@ fn start_failure(error: &InstallerError) -> StartFailure {
     }
 }
 
-fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
+fn request(order: &InstallOrder, observed: &Observed, from_start: bool) -> InstallRequest {
     let role = |role: &PlannedRole| match role {
         PlannedRole::Master => NodeRole::Master,
         PlannedRole::Worker => NodeRole::Worker,
@@ -199,7 +201,7 @@ fn request(order: &InstallOrder, observed: &Observed) -> InstallRequest {
             known_hosts,
         },
         time_limit: order.time_limit,
-        limits: RunLimits { stall: Some(order.stall_limit), play: order.play_limit },
+        limits: RunLimits { stall: Some(order.stall_limit), play: order.play_limit, from_start },
     }
 }
 

@@ -144,6 +144,7 @@ fn followed(run: &RunStatus, observation: Option<&RunObservation>) -> RunStatus 
     .as_str()
     .to_owned();
     let progress = &observation.progress;
+    run.resumed.clone_from(&progress.resumed);
     run.play.clone_from(&progress.play);
     run.task.clone_from(&progress.task);
     run.tasks_started = progress.tasks_started.into();

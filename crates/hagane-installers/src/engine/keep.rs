@@ -43,7 +43,7 @@ impl Engine {
     }
 
     /// The runs of an owner, by layout and id.
-    fn owned(&self, owner_uid: &str) -> Result<Vec<(RunLayout, String)>, InstallerError> {
+    pub(super) fn owned(&self, owner_uid: &str) -> Result<Vec<(RunLayout, String)>, InstallerError> {
         let failed = directory_error("list the run directories");
         let entries = match fs::read_dir(&self.options.runs) {
             Ok(entries) => entries,

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use hagane_ports::installer::{InstallRequest, InstallVerb, InstallerError};
 
+use super::resume::{Earlier, digest, stages};
 use super::{EngineOptions, RunPlan, Step, directory_error};
 use crate::inventory::{check_request, file_name, invalid, render_variables, render_with_groups};
 use crate::progress::{CALLBACK_NAME, CALLBACK_PLUGIN};
@@ -29,6 +30,7 @@ pub(super) fn prepare(
     layout: &RunLayout,
     request: &InstallRequest,
     plan: &RunPlan,
+    resume: Option<&Earlier>,
 ) -> Result<(), InstallerError> {
     check_request(request)?;
     let ansible_playbook = find_program(&options.ansible_playbook, std::env::var_os("PATH"))?;
@@ -40,7 +42,7 @@ pub(super) fn prepare(
     if let Some(user) = user {
         check_reach(user, plan.must_read.iter().chain([&options.runs, &options.ansible_playbook]))?;
     }
-    let result = write_all(options, user, &staging, layout, request, plan, &facts);
+    let result = write_all(options, user, &staging, layout, request, plan, &facts, resume);
     let moved = result.and_then(|()| match fs::rename(staging.directory(), layout.directory()) {
         Ok(()) => sync_parent(layout.directory()).map_err(&failed),
         Err(_) if layout.intent().exists() => Ok(()),
@@ -83,6 +85,7 @@ fn write_all(
     request: &InstallRequest,
     plan: &RunPlan,
     facts: &Path,
+    earlier: Option<&Earlier>,
 ) -> Result<(), InstallerError> {
     let failed = directory_error("write the run directory");
     let facts = facts.join(file_name_of(&request.owner_uid)?);
@@ -129,7 +132,15 @@ fn write_all(
         write_new(&path, text.as_bytes(), 0o600).map_err(&failed)?;
     }
     write_record(&staging.hidden(), &hidden_values(request), 0o600).map_err(&failed)?;
-    let intent = intent(options, user, layout, request, plan, (sockets, remove_at_end));
+    let mut intent = intent(options, user, layout, request, plan, (sockets, remove_at_end));
+    if let Some(earlier) = earlier {
+        // The step that leaves it may be one of those that are passed over.
+        if let Some(kubeconfig) = &earlier.kubeconfig {
+            write_new(&staging.kubeconfig(), kubeconfig, 0o600).map_err(&failed)?;
+        }
+        intent.resume = Some(earlier.resume.clone());
+        intent.estimate_seconds = None;
+    }
     write_record(&staging.intent(), &intent, 0o600).map_err(&failed)?;
     if let Some(user) = user {
         give_away(&staging.work(), user).map_err(&failed)?;
@@ -194,6 +205,9 @@ fn intent(
         play_limit_seconds: request.limits.play.map(|limit| limit.as_secs().max(1)),
         estimate_seconds: history::estimate(&options.runs, &kind).map(|length| length.as_secs()),
         kind: Some(kind),
+        stages: stages(plan),
+        same: Some(digest(request, plan)),
+        resume: None,
         log_limit_bytes: options.log_limit_bytes,
         user: user.cloned(),
         marker: uuid::Uuid::new_v4().to_string(),

@@ -69,7 +69,7 @@ pub(super) fn steps(
             | InstallVerb::Upgrade { .. }
     );
     if host_checks && puts {
-        steps.push(PathBuf::from(PREFLIGHT), &[]);
+        steps.push(PathBuf::from(PREFLIGHT), &[]).always = true;
     }
     match &request.verb {
         InstallVerb::Install | InstallVerb::Reconfigure => {
@@ -80,7 +80,7 @@ pub(super) fn steps(
         }
         InstallVerb::AddWorkers(nodes) => {
             steps.groups.push(Group::new(JOINING, nodes.iter().cloned()));
-            steps.push(playbook("playbooks/facts.yml"), &[]);
+            steps.push(playbook("playbooks/facts.yml"), &[]).always = true;
             // With the old names kubespray makes its groups at run time, of the hosts that are not left out only.
             let limit = (request.inventory.group_names == GroupNames::Current).then_some(JOINING);
             steps.push(playbook("scale.yml"), &[]).limit = limit;
@@ -94,7 +94,7 @@ pub(super) fn steps(
         }
         InstallVerb::RecoverControlPlane { lost } => recover(&mut steps, &playbook, request, lost),
         InstallVerb::RenewCertificates => {
-            steps.push(playbook("playbooks/facts.yml"), &[]);
+            steps.push(playbook("playbooks/facts.yml"), &[]).always = true;
             steps.push(PathBuf::from(RENEW), &[]);
         }
     }

@@ -35,6 +35,24 @@ pub struct RunKind {
     pub nodes: u32,
 }
 
+/// One step of a run, as far as it matters to going on from an earlier run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Name of the playbook.
+    pub name: String,
+    /// It is run in any case.
+    pub always: bool,
+}
+
+/// An earlier run of the same that got so far.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Resume {
+    /// Its id.
+    pub run_id: String,
+    /// Steps that are finished.
+    pub done: usize,
+}
+
 /// By what the processes of a run are known.
 #[derive(Clone, Copy, Debug)]
 pub struct Marks<'a> {
@@ -88,6 +106,15 @@ pub struct Intent {
     /// Seconds that earlier runs of that kind lead to expect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_seconds: Option<u64>,
+    /// All steps in order; absent in records of earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<Stage>,
+    /// Digest of all that is to be done: two runs of one digest do the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub same: Option<String>,
+    /// The run that this one goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume: Option<Resume>,
     /// Most bytes of output kept.
     pub log_limit_bytes: u64,
     /// The user it runs as; absent means the supervisor's own.
@@ -108,6 +135,22 @@ pub struct Intent {
 }
 
 impl Intent {
+    /// Whether the step of that number is finished already, by the run that this one goes on from.
+    #[must_use]
+    pub fn is_passed_over(&self, step: usize) -> bool {
+        let done = self.resume.as_ref().map_or(0, |resume| resume.done);
+        step < done && !self.stages.get(step).is_some_and(|stage| stage.always)
+    }
+
+    /// The step that it begins with and the run it goes on from, where it passes over finished ones.
+    #[must_use]
+    pub fn resumed(&self) -> Option<String> {
+        let resume = self.resume.as_ref()?;
+        let step = self.stages.get(resume.done)?;
+        let (number, of) = (resume.done + 1, self.stages.len());
+        Some(format!("step {number} of {of}, {}, where run {} ended", step.name, resume.run_id))
+    }
+
     /// By what the run's processes are known.
     #[must_use]
     pub fn marks(&self) -> Marks<'_> {

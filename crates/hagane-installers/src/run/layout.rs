@@ -90,6 +90,12 @@ impl RunLayout {
         self.directory.join("timings.json")
     }
 
+    /// How many steps are finished.
+    #[must_use]
+    pub fn steps_done(&self) -> PathBuf {
+        self.directory.join("steps.json")
+    }
+
     /// Values that are never told: a private file, since it holds them.
     #[must_use]
     pub fn hidden(&self) -> PathBuf {

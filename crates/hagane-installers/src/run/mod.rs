@@ -10,6 +10,6 @@ pub mod process;
 pub mod records;
 pub mod shim;
 
-pub use intent::{Intent, Marks, RunKind, RunUser};
+pub use intent::{Intent, Marks, Resume, RunKind, RunUser, Stage};
 pub use layout::RunLayout;
-pub use records::{ExitRecord, Started, now};
+pub use records::{ExitRecord, Started, StepsDone, now};

@@ -26,9 +26,19 @@ pub struct Started {
     /// The control group that systemd made for the run alone, where it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
+    /// The step that it begins with and the run it goes on from, where it passes over finished steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<String>,
     /// Seconds that earlier runs of its kind lead to expect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_seconds: Option<u64>,
+}
+
+/// How far a run has come: written after each step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepsDone {
+    /// Steps from the first on that are finished, in this run or in those that it goes on from.
+    pub done: usize,
 }
 
 /// How a run ended.

@@ -4,7 +4,7 @@
 //! limits or when asked to, and writes the exit record last. It needs nothing of the process that started it.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
@@ -25,7 +25,7 @@ use super::layout::RunLayout;
 use super::limits::LimitWatch;
 use super::log::BoundedLog;
 use super::process::{boot_id, end_marked, own_group, start_ticks};
-use super::records::{ExitRecord, Started, now};
+use super::records::{ExitRecord, Started, StepsDone, now};
 use crate::progress::write_timings;
 
 /// Time that the playbook gets to end after it was asked.
@@ -73,6 +73,7 @@ fn supervise(layout: &RunLayout) -> io::Result<bool> {
         boot_id: boot_id(),
         started_at: now(),
         group: own_group(&intent.run_id),
+        resumed: intent.resumed(),
         estimate_seconds: intent.estimate_seconds,
     };
     write_record(&layout.started(), &started, 0o640)?;
@@ -92,7 +93,9 @@ fn tell_times(layout: &RunLayout, intent: &Intent, exit: &RunExit, length: Durat
     if let Err(error) = write_timings(&layout.work(), &layout.timings()) {
         tracing::warn!(%error, "the times of the run could not be written");
     }
-    if let (RunExit::Succeeded, Some(kind), Some(runs)) = (exit, &intent.kind, layout.directory().parent())
+    // What passed over steps says nothing about a whole run.
+    if let (RunExit::Succeeded, None, Some(kind), Some(runs)) =
+        (exit, &intent.resume, &intent.kind, layout.directory().parent())
         && let Err(error) = history::add(runs, kind, length)
     {
         tracing::warn!(%error, "the run could not be added to the history");
@@ -183,7 +186,11 @@ fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter, mut l
     runtime.block_on(async {
         let end = asked_to_end();
         tokio::pin!(end);
-        for arguments in intent.before.iter().chain([&intent.arguments]) {
+        for (step, arguments) in intent.before.iter().chain([&intent.arguments]).enumerate() {
+            announce(intent, step, output);
+            if intent.is_passed_over(step) {
+                continue;
+            }
             let child = match spawn(intent, arguments, output) {
                 Ok(child) => child,
                 Err(error) => {
@@ -202,7 +209,10 @@ fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter, mut l
                 () = &mut end => Ok(RunExit::Cancelled),
             };
             match ended {
-                Err(RunExit::Succeeded) => drop(end_marked(marks(intent), Duration::ZERO)),
+                Err(RunExit::Succeeded) => {
+                    end_marked(marks(intent), Duration::ZERO);
+                    record_step(layout, intent, step);
+                }
                 Err(exit) => return exit,
                 Ok(exit) => {
                     end_group(Pid::from_raw(pid), marks(intent));
@@ -215,6 +225,28 @@ fn run_steps(layout: &RunLayout, intent: &Intent, output: &io::PipeWriter, mut l
         }
         RunExit::Succeeded
     })
+}
+
+/// Says in the output which of several steps begins.
+fn announce(intent: &Intent, step: usize, mut output: &io::PipeWriter) {
+    let Some(stage) = intent.stages.get(step).filter(|_| intent.stages.len() > 1) else { return };
+    let done = match &intent.resume {
+        Some(resume) if intent.is_passed_over(step) => format!(": done by run {}", resume.run_id),
+        _ => String::new(),
+    };
+    let line = format!("\nSTEP {} of {}: {}{done}\n", step + 1, intent.stages.len(), stage.name);
+    if let Err(error) = output.write_all(line.as_bytes()) {
+        tracing::debug!(%error, "the output is gone");
+    }
+}
+
+/// Records that a step is finished. Where that cannot be written, a later run does it again.
+fn record_step(layout: &RunLayout, intent: &Intent, step: usize) {
+    let before = intent.resume.as_ref().map_or(0, |resume| resume.done);
+    let done = StepsDone { done: before.max(step + 1) };
+    if let Err(error) = write_record(&layout.steps_done(), &done, 0o640) {
+        tracing::warn!(%error, "a finished step could not be recorded");
+    }
 }
 
 /// Asks the whole tree to end, and insists. The group is asked first so that Ansible can stop its workers in order.

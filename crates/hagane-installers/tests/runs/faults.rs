@@ -96,7 +96,7 @@ async fn the_time_limit_ends_the_whole_tree() {
 #[tokio::test]
 async fn a_run_without_a_sign_of_life_is_ended_and_its_limit_told() {
     let bed = Bed::with_tasks(LINGER);
-    let limits = RunLimits { stall: Some(Duration::from_secs(10)), play: None };
+    let limits = RunLimits { stall: Some(Duration::from_secs(10)), ..RunLimits::default() };
     bed.start_with(&InstallRequest { limits, ..request() }).await;
     bed.wait_for("asleep").await;
     let pids = [pid_in(&bed.path("left")), pid_in(&bed.path("asleep"))];
@@ -108,7 +108,7 @@ async fn a_run_without_a_sign_of_life_is_ended_and_its_limit_told() {
 #[tokio::test]
 async fn a_play_that_takes_too_long_is_ended_and_named() {
     let bed = Bed::with_tasks(LINGER);
-    let limits = RunLimits { stall: None, play: Some(Duration::from_secs(8)) };
+    let limits = RunLimits { play: Some(Duration::from_secs(8)), ..RunLimits::default() };
     bed.start_with(&InstallRequest { limits, ..request() }).await;
     bed.wait_for("asleep").await;
     let pids = [pid_in(&bed.path("left")), pid_in(&bed.path("asleep"))];

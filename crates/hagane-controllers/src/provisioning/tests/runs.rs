@@ -131,6 +131,28 @@ async fn a_person_ends_a_run_and_may_start_another() {
 }
 
 #[tokio::test]
+async fn a_person_chooses_whether_a_run_goes_on_or_begins_anew() {
+    let site = Site::running(&[(1, 4, 8)]).await;
+    site.provision("edge", one_master(2, "4Gi")).await;
+    let mut known = Vec::new();
+    for (value, from_start) in [("", false), ("1", false), ("from-start-2", true), ("not-from-start", false)] {
+        if !value.is_empty() {
+            site.world.patch(provisionings(), "edge", annotate("hagane.dev/retry", value)).await;
+        }
+        let id = next_run(&site, &known).await;
+        let asked = site.installer.request(&id).expect("a request").limits.from_start;
+        assert_eq!(asked, from_start, "{value:?}");
+        let resumed = Some("step 2 of 3, scale.yml, where run u-1 ended".to_owned());
+        site.installer.set_progress(&id, RunProgress { resumed, ..RunProgress::default() });
+        site.installer.finish(&id, RunExit::Failed { status: 2 });
+        known.push(id);
+        site.until("edge", "InstallFailed").await;
+    }
+    let told = site.get("edge").await["status"]["run"]["resumed"].clone();
+    assert_eq!(told, json!("step 2 of 3, scale.yml, where run u-1 ended"));
+}
+
+#[tokio::test]
 async fn a_clock_that_jumps_makes_no_living_run_of_another_holder_look_dead() {
     let mut site = Site::running(&[(1, 4, 8)]).await;
     site.provision("edge", one_master(2, "4Gi")).await;
