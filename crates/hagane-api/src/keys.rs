@@ -6,6 +6,8 @@ pub const MACHINE_FINALIZER: &str = "machine.cluster.k8s.io";
 pub const CLUSTER_FINALIZER: &str = "cluster.cluster.k8s.io";
 /// Finalizer of Provisionings.
 pub const PROVISIONING_FINALIZER: &str = "hagane.dev/provisioning";
+/// Finalizer of Softwares.
+pub const SOFTWARE_FINALIZER: &str = "hagane.dev/software";
 /// Label of an old-generation Machine that names its Cluster.
 pub const CLUSTER_NAME_LABEL: &str = "cluster.k8s.io/cluster-name";
 /// Label of a Provisioning or Software that names its cluster.
@@ -46,4 +48,10 @@ pub const DEFAULT_SSH_SECRET: &str = "ssh-key-secret";
 #[must_use]
 pub fn kubeconfig_secret_name(cluster: &str) -> String {
     format!("{cluster}-kubeconfig")
+}
+
+/// Name of the `ConfigMap` with the addresses of the nodes of `cluster`.
+#[must_use]
+pub fn addresses_config_map_name(cluster: &str) -> String {
+    format!("{cluster}-configmap")
 }

@@ -276,12 +276,12 @@ pub struct KubeconfigArgs {
     pub api: ApiArgs,
 }
 
-/// What `logs` knows: what an installer runs for.
+/// What `logs` knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RunSubject {
-    /// A Provisioning.
+    /// A Provisioning: the log of its installer run.
     Provisioning,
-    /// A Software.
+    /// A Software: the last lines that each host's package manager printed.
     Software,
 }
 
@@ -297,7 +297,7 @@ impl From<RunSubject> for Subject {
 /// Arguments of `logs`.
 #[derive(Clone, Debug, Args)]
 pub struct LogsArgs {
-    /// What the installer runs for.
+    /// What it is.
     pub subject: RunSubject,
     /// Its name.
     pub name: String,

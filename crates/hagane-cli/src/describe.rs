@@ -47,6 +47,8 @@ pub(crate) fn page(resource: &str, object: &DynamicObject, events: &[Event], now
     let status = object.data.get("status").unwrap_or(&Value::Null);
     text.push_str(&conditions(status, now));
     text.push_str(&plan(status));
+    let hosts = crate::software::rows(status);
+    text.push_str(&with_header("Hosts", &["NODE", "HOST", "STATE", "PACKAGES", "MESSAGE"], hosts));
     text.push_str(&run::section_of(status, now));
     text.push_str(&facts(status));
     text.push_str(&event_lines(events, now));

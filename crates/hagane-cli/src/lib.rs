@@ -19,6 +19,7 @@ mod output;
 mod plan;
 mod resource;
 mod service;
+mod software;
 mod unknown;
 mod wait;
 

@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::args::LogsArgs;
+use crate::args::{LogsArgs, RunSubject};
 use crate::resource::{find, word};
-use crate::{CliError, connect, output, wait};
+use crate::{CliError, connect, output, software, wait};
 use text::Decoder;
 
 /// Most bytes read at once.
@@ -33,6 +33,9 @@ pub struct LogPiece {
 pub type ReadLog = fn(directory: &Path, from: u64, limit: usize) -> io::Result<LogPiece>;
 
 pub(crate) async fn run(args: &LogsArgs, read: ReadLog) -> Result<ExitCode, CliError> {
+    if args.subject == RunSubject::Software {
+        return software::logs(args).await;
+    }
     let client = connect::client(&args.api.kubeconfig).await?;
     let subject = args.subject.into();
     let mut told = String::new();

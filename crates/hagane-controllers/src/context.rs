@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hagane_ports::{
-    Actuator, Clock, ClusterInstaller, ClusterProbe, HostKeyMaker, ImageSource, InstallerKind, RemoteShell,
+    Actuator, Clock, ClusterInstaller, ClusterNodes, ClusterProbe, HostKeyMaker, ImageSource, InstallerKind,
+    RemoteShell,
 };
 use kube::Client;
 
@@ -45,6 +46,8 @@ pub struct Ports {
     pub installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>>,
     /// Asks a new cluster whether it answers.
     pub probe: Arc<dyn ClusterProbe>,
+    /// Drains nodes of clusters that stand.
+    pub nodes: Arc<dyn ClusterNodes>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// Makes SSH key pairs.

@@ -5,6 +5,7 @@
 //! nothing: what to do next is said by `hagane-plan`.
 #![warn(missing_docs)]
 
+pub mod addresses;
 pub mod cluster;
 mod context;
 pub mod host;
@@ -12,6 +13,7 @@ pub mod machine;
 pub mod provisioning;
 pub mod runtime;
 mod selection;
+pub mod software;
 #[cfg(test)]
 mod testing;
 
@@ -37,6 +39,10 @@ pub async fn run(context: Context, selection: &Selection, shutdown: Cancellation
     }
     if selection.has("provisioning") {
         engine.add(provisioning::ProvisioningController::default());
+        engine.add(addresses::AddressesController);
+    }
+    if selection.has("software") {
+        engine.add(software::SoftwareController);
     }
     engine.run(shutdown).await;
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::str::FromStr;
 
 /// Names of the control loops of this build, in the order in which they are listed to people.
-pub const CONTROLLERS: &[&str] = &["cluster", "machine", "host", "provisioning"];
+pub const CONTROLLERS: &[&str] = &["cluster", "machine", "host", "provisioning", "software"];
 
 /// Which control loops run: `all`, `none`, or names.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,7 +75,7 @@ mod tests {
         let error = "machine,pod".parse::<Selection>().expect_err("no such controller");
         assert_eq!(
             error.to_string(),
-            "no controller is called \"pod\": use all, none, or some of cluster, machine, host, provisioning"
+            "no controller is called \"pod\": use all, none, or some of cluster, machine, host, provisioning, software"
         );
     }
 }

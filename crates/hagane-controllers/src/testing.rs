@@ -14,7 +14,7 @@ use hagane_ports::{
     Actuator, ActuatorError, Clock, ClusterInstaller, CreateMachine, Creation, HostKeyMaker, InstallerKind, MachineKey,
     Presence, Removal, ShellError, SshKeyPair, SystemClock,
 };
-use hagane_testkit::fake::{FakeActuator, FakeImages, FakeProbe, FakeShell};
+use hagane_testkit::fake::{FakeActuator, FakeImages, FakeNodes, FakeProbe, FakeShell};
 use jiff::{Timestamp, ToSpan as _};
 use kube::Client;
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -179,6 +179,7 @@ pub(crate) struct World {
     pub(crate) images: Arc<FakeImages>,
     pub(crate) shell: Arc<FakeShell>,
     pub(crate) probe: Arc<FakeProbe>,
+    pub(crate) nodes: Arc<FakeNodes>,
     /// Installers that are set up; none at first.
     pub(crate) installers: BTreeMap<InstallerKind, Arc<dyn ClusterInstaller>>,
     pub(crate) fuse: Arc<Fuse>,
@@ -215,6 +216,7 @@ impl World {
             images: Arc::new(FakeImages::new()),
             shell: Arc::new(FakeShell::new()),
             probe: Arc::new(FakeProbe::new()),
+            nodes: Arc::new(FakeNodes::new()),
             installers: BTreeMap::new(),
             fuse: Arc::default(),
             settings,
@@ -241,6 +243,7 @@ impl World {
             shell: Arc::<FakeShell>::clone(&self.shell),
             installers: self.installers.clone(),
             probe: Arc::<FakeProbe>::clone(&self.probe),
+            nodes: Arc::<FakeNodes>::clone(&self.nodes),
             clock: Arc::<WallClock>::clone(&self.clock),
             host_keys: Arc::<CountingKeys>::clone(&self.keys),
         };

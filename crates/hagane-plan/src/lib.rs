@@ -11,3 +11,4 @@ pub mod host;
 pub mod machine;
 pub mod provisioning;
 pub mod roles;
+pub mod software;

@@ -8,6 +8,7 @@ pub mod actuator;
 pub mod clock;
 pub mod image;
 pub mod installer;
+pub mod nodes;
 pub mod probe;
 pub mod progress;
 pub mod shell;
@@ -23,6 +24,7 @@ pub use installer::{
     NodeRole, PlayTime, RunExit, RunHandle, RunLimits, RunObservation, RunProgress, RunState, SshAccess, TaskFailure,
     TaskTime,
 };
+pub use nodes::{ClusterNodes, Drained, NodeState};
 pub use probe::{ClusterProbe, ProbeError};
 pub use progress::Progress;
 pub use shell::{HostKey, HostKeyMaker, RemoteCommand, RemoteOutput, RemoteShell, ShellError, ShellTarget, SshKeyPair};

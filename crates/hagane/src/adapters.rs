@@ -15,6 +15,7 @@ use hagane_libvirt::{LibvirtActuator, LibvirtOptions};
 use hagane_ports::{Clock, ClusterInstaller, InstallerKind, SystemClock};
 use hagane_ssh::{KeyMaker, SshOptions, SshShell};
 
+use crate::nodes::KubeNodes;
 use crate::probe::KubeProbe;
 
 /// Every port with its adapter. None of them contacts anything yet.
@@ -30,6 +31,7 @@ pub async fn ports(data_dir: &Path, holder: &str, args: &OperatorArgs) -> Result
         shell: Arc::new(SshShell::new(SshOptions::default())),
         installers: installers(data_dir, args)?,
         probe: Arc::new(KubeProbe),
+        nodes: Arc::new(KubeNodes),
         clock,
         host_keys: Arc::new(KeyMaker),
     })

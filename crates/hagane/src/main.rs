@@ -5,6 +5,7 @@ mod config;
 mod holder;
 mod limits;
 mod logging;
+mod nodes;
 mod notify;
 mod payload;
 mod probe;

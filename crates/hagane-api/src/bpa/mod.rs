@@ -6,6 +6,8 @@ pub mod provisioning;
 pub mod reasons;
 pub mod run;
 pub mod software;
+pub mod software_reasons;
+pub mod software_status;
 
 pub use checks::kubernetes_version;
 
@@ -75,6 +77,8 @@ pub(crate) fn kinds() -> Vec<KindDescriptor> {
             columns: const {
                 &[
                     column("Cluster", "string", ".metadata.labels.cluster", "Name of the cluster."),
+                    column("Phase", "string", ".status.phase", "Where the work is."),
+                    column("Done", "string", ".status.done", "Hosts that have all packages, of how many."),
                     column("Age", "date", ".metadata.creationTimestamp", "Time since creation."),
                 ]
             },
@@ -82,7 +86,7 @@ pub(crate) fn kinds() -> Vec<KindDescriptor> {
                 object_schema(
                     SOFTWARE,
                     structural::<software::SoftwareSpec>(),
-                    structural::<software::SoftwareStatus>(),
+                    structural::<software_status::SoftwareStatus>(),
                 )
             },
             default: no_defaults,

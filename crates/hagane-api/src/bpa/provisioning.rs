@@ -34,7 +34,9 @@ pub struct ProvisioningSpec {
     /// Workers by name: a list of single-entry maps from node name to what it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<BTreeMap<String, NodeDemand>>>,
-    /// Names of add-ons. One that is not known stops nothing: the condition `PluginIgnored` names it.
+    /// Names of add-ons. With the installer kubespray: argocd, cert-manager, gateway-api, helm, local-path-provisioner,
+    /// local-volume-provisioner, metallb, metrics-server, multus, nfd (or node-feature-discovery), registry. Any other stops
+    /// nothing: the condition `PluginIgnored` names it.
     #[serde(rename = "KUDPlugins", default, skip_serializing_if = "Vec::is_empty")]
     pub kud_plugins: Vec<String>,
     /// The cluster's pod CIDR.

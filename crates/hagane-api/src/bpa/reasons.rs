@@ -129,7 +129,7 @@ words! {
         ResettingHosts,
         /// Kubernetes could not be taken off the hosts: the message says why, and what can be done.
         ResetFailed,
-        /// No add-on of these names is known: the message names them.
+        /// The installer brings no add-on of these names: the message names them.
         PluginUnknown,
         /// The spec names no add-on that would be left out.
         NoPluginIgnored,

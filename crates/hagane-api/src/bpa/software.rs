@@ -1,4 +1,4 @@
-//! `Software`: packages for a finished cluster. Served and stored; nothing acts on it yet.
+//! `Software`: packages for a finished cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::condition::Condition;
 use crate::field::FieldError;
+use crate::words;
 
-/// Spec of a `Software`.
+/// Spec of a `Software`. The label `cluster` names the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SoftwareSpec {
@@ -17,10 +17,45 @@ pub struct SoftwareSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "package_list")]
     pub master_software: Vec<Package>,
-    /// Packages for the workers: a name, or a name with `version`.
+    /// Packages for the workers: a name, or a name with `version`. A node in both roles gets both lists.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "package_list")]
     pub worker_software: Vec<Package>,
+    /// Whether a node is cordoned and its pods are evicted before its packages change, and uncordoned afterwards: one node at a
+    /// time, and disruption budgets are respected. Not given: no.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<bool>,
+    /// Most minutes that a node may take to let its pods go; 10 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1440))]
+    pub drain_minutes: Option<i64>,
+    /// Whether a host is rebooted after its packages changed: `Never` (the default), `IfRequired` (where its package manager asks for
+    /// it) or `Always`. One node at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<RebootPolicy>,
+    /// Whether packages that were installed for this object stay on the hosts when it is deleted. Not given: they are removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_on_delete: Option<bool>,
+    /// Most minutes that the package manager of a host may take; 30 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1440))]
+    pub time_limit_minutes: Option<i64>,
+    /// Every so many minutes the hosts are asked what they have; 10 where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1440))]
+    pub check_minutes: Option<i64>,
+}
+
+words! {
+    /// When a host is rebooted after its packages changed.
+    pub enum RebootPolicy {
+        /// Not at all.
+        Never,
+        /// Where its package manager says that a reboot is needed.
+        IfRequired,
+        /// After every change.
+        Always,
+    }
 }
 
 /// One package, in either of its two forms.
@@ -42,13 +77,24 @@ pub struct PackageOptions {
     pub version: Option<String>,
 }
 
-/// Status of a `Software`.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct SoftwareStatus {
-    /// Conditions.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub conditions: Vec<Condition>,
+impl Package {
+    /// Its name; empty for an entry without one.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Name(name) => name,
+            Self::Versioned(entry) => entry.keys().next().map_or("", String::as_str),
+        }
+    }
+
+    /// The exact version wanted, where one is.
+    #[must_use]
+    pub fn version(&self) -> Option<&str> {
+        match self {
+            Self::Name(_) => None,
+            Self::Versioned(entry) => entry.values().next().and_then(|options| options.version.as_deref()),
+        }
+    }
 }
 
 fn package_list(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
@@ -87,15 +133,27 @@ pub fn validate(new: &Value, _: Option<&Value>) -> Vec<FieldError> {
     errors
 }
 
+/// Checks a parsed spec. Controllers use it too: a real API server does not run [`validate`].
+#[must_use]
+pub fn validate_spec(spec: &SoftwareSpec) -> Vec<FieldError> {
+    let value = serde_json::to_value(spec).map(|spec| serde_json::json!({"spec": spec}));
+    value
+        .map_or_else(|error| vec![FieldError::invalid("spec", "", error.to_string())], |object| validate(&object, None))
+}
+
+/// Longer names would not fit where package managers and people read them.
+const NAME_LENGTH_MAX: usize = 128;
+
 /// Debian policy 5.6.1 and RPM agree on these characters.
 fn check_name(errors: &mut Vec<FieldError>, seen: &mut BTreeSet<String>, field: &str, name: &str) {
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"+-._".contains(&byte);
     let starts_well = name.bytes().next().is_some_and(|byte| byte.is_ascii_alphanumeric());
-    if !starts_well || !name.bytes().all(allowed) {
+    if !starts_well || !name.bytes().all(allowed) || name.ends_with('-') || name.len() > NAME_LENGTH_MAX {
         errors.push(FieldError::invalid(
             field,
             name,
-            "a package name has letters, digits, '+', '-', '.', '_' and starts with a letter or digit",
+            "a package name has at most 128 letters, digits, '+', '-', '.', '_', starts with a letter or digit and does not end with \
+             '-', which asks apt for a removal",
         ));
     } else if !seen.insert(name.to_owned()) {
         errors.push(FieldError::duplicate(field, name, "each package once in a list"));
@@ -143,6 +201,14 @@ mod tests {
             (json!([{"jq": {"versoin": "1"}}]), "spec.workerSoftware[0]: Invalid value"),
             (json!([{"jq": {"version": 1.6}}]), "spec.workerSoftware[0]: Invalid value"),
             (json!(["--allow-unauthenticated"]), "spec.workerSoftware[0]: Invalid value"),
+            (json!(["-o APT::x=y"]), "spec.workerSoftware[0]: Invalid value: \"-o APT::x=y\": a package name has"),
+            (json!(["$(touch x)"]), "spec.workerSoftware[0]: Invalid value: \"$(touch x)\": a package name has"),
+            (json!(["curl-"]), "spec.workerSoftware[0]: Invalid value: \"curl-\": a package name has"),
+            (json!(["curl=1.0"]), "spec.workerSoftware[0]: Invalid value: \"curl=1.0\""),
+            (json!(["curl/sid"]), "spec.workerSoftware[0]: Invalid value: \"curl/sid\""),
+            (json!(["lib.*"]), "spec.workerSoftware[0]: Invalid value: \"lib.*\""),
+            (json!([""]), "spec.workerSoftware[0]: Invalid value: \"\""),
+            (json!([{"jq": {"version": "-o"}}]), "spec.workerSoftware[0].jq.version: Invalid value: \"-o\""),
             (json!(["jq", {"jq": {"version": "1:2~a"}}]), "spec.workerSoftware[1]: Duplicate value: \"jq\""),
         ] {
             let found: Vec<String> =

@@ -88,7 +88,7 @@ pub(super) fn facts(objects: &[Arc<DynamicObject>], uid: &str, held: &BTreeMap<I
 }
 
 /// SSH host keys that were pinned on a host object.
-pub(super) fn pinned_keys(object: &DynamicObject) -> Vec<HostKey> {
+pub(crate) fn pinned_keys(object: &DynamicObject) -> Vec<HostKey> {
     let text = object.annotations().get(SSH_HOST_KEYS_ANNOTATION).map_or("", String::as_str);
     text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| HostKey(line.to_owned())).collect()
 }

@@ -11,7 +11,7 @@ const USER_FIELDS: [&str; 5] = ["client-certificate-data", "client-key-data", "t
 const CLUSTER_FIELDS: [&str; 4] = ["server", "certificate-authority-data", "tls-server-name", "disable-compression"];
 
 /// Says why a kubeconfig is not to be used, or nothing. No value of it is repeated.
-pub(super) fn problem(kubeconfig: &[u8]) -> Option<String> {
+pub(crate) fn problem(kubeconfig: &[u8]) -> Option<String> {
     let parsed: Value = match serde_saphyr::from_slice(kubeconfig) {
         Ok(parsed) => parsed,
         Err(_) => return Some("the kubeconfig that the run left is no YAML".to_owned()),

@@ -13,7 +13,7 @@ use crate::runtime::PassError;
 const FIELD: &str = "ssh-privatekey";
 
 /// What is known of the key, and the key itself.
-pub(super) async fn read(
+pub(crate) async fn read(
     client: &Client,
     namespace: &str,
     spec: &ProvisioningSpec,

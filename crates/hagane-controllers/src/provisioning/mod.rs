@@ -5,10 +5,10 @@
 //! ([`observe`]), what is done ([`act`]) and what is written ([`record`]).
 
 mod act;
-mod hosts;
-mod kubeconfig;
-mod login;
-mod observe;
+pub(crate) mod hosts;
+pub(crate) mod kubeconfig;
+pub(crate) mod login;
+pub(crate) mod observe;
 mod record;
 mod secret;
 mod watch;

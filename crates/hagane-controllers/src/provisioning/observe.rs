@@ -95,7 +95,7 @@ pub(super) async fn observe(seen: &SeenProvisioning, watched: &Watched, pass: &P
 
 /// Name of a Provisioning's cluster: its label, else its own name. Once a run is recorded the name stays: Secret and
 /// nodes carry it.
-pub(super) fn cluster_name(object: &DynamicObject) -> String {
+pub(crate) fn cluster_name(object: &DynamicObject) -> String {
     let status = |path: &str| object.data.pointer(path).filter(|value| !value.is_null());
     let installed = status("/status/run").and_then(|_| status("/status/cluster")?.as_str());
     if let Some(name) = installed.filter(|name| !name.is_empty()) {

@@ -42,9 +42,9 @@ pub fn decide(facts: &Facts) -> Decision {
         return Decision::only(vec![Action::AddFinalizer]);
     }
     let wanted = wanted_now(facts);
-    let plugins = facts.spec.as_ref().map_or(&[][..], |spec| &spec.kud_plugins);
+    let ignored = facts.spec.as_ref().map_or_else(|_| Vec::new(), super::addons::ignored);
     let standing = standing(facts);
-    let say = Say::spec(&wanted, plugins, standing.is_some());
+    let say = Say::spec(&wanted, &ignored, standing.is_some());
     let (wanted, say) = match run::follow(facts, &wanted, say) {
         run::Followed::Decided(decision) => return decision,
         run::Followed::NothingToFollow(say) => (wanted, say),

@@ -15,6 +15,7 @@
 //! Some actions find something out instead of changing what the API holds (see [`Action::asks_again`]). Their result
 //! goes into the facts, and [`decide`] is asked again in the same pass; only the last answer is recorded.
 
+mod addons;
 mod assign;
 mod decide;
 mod demands;

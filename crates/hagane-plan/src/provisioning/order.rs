@@ -130,7 +130,9 @@ fn given(text: &Option<String>) -> Option<&String> {
 /// The version has a run of its own.
 fn asked_variables(spec: &ProvisioningSpec) -> Value {
     let others = spec.variables.iter().filter(|(name, _)| name.as_str() != VERSION);
-    serde_json::json!(others.collect::<BTreeMap<_, _>>())
+    let asked = serde_json::json!(others.collect::<BTreeMap<_, _>>());
+    let addons = super::addons::variables(spec);
+    if addons.is_empty() { asked } else { serde_json::json!([asked, addons]) }
 }
 
 /// The Kubernetes version that a spec asks for, without `v`: by its field, or by the playbooks' variable.
@@ -251,6 +253,10 @@ fn variables(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> BTreeMa
         if let Some(value) = value.as_ref().filter(|text| !text.is_empty()) {
             variables.insert(name.to_owned(), Value::String(value.clone()));
         }
+    }
+    for name in super::addons::variables(spec) {
+        // What a user says by variable stands.
+        variables.entry(name.to_owned()).or_insert(Value::Bool(true));
     }
     if let Some(endpoint) = &spec.control_plane_endpoint {
         let balancer = serde_json::json!({"address": endpoint.host, "port": endpoint.port.unwrap_or(API_PORT)});

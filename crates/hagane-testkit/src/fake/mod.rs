@@ -5,11 +5,15 @@
 pub mod actuator;
 pub mod images;
 pub mod installer;
+pub mod nodes;
+pub mod packages;
 pub mod probe;
 pub mod shell;
 
 pub use actuator::{ActuatorCall, CreateStage, FakeActuator, SiteState};
 pub use images::FakeImages;
 pub use installer::{FakeInstaller, InstallerCall};
+pub use nodes::{FakeNode, FakeNodes};
+pub use packages::{FakePackages, UnitEnd};
 pub use probe::{FakeProbe, ProbeAnswer};
 pub use shell::{FakeShell, ShellAnswer, ShellCall};

@@ -1,7 +1,7 @@
 //! Hosts that answer scripted commands.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -18,9 +18,30 @@ pub enum ShellAnswer {
     Hang,
     /// The connection breaks while it runs.
     Break,
+    /// What a function makes of the arguments.
+    Computed(Compute),
+}
+
+/// Makes an answer of a command's arguments.
+#[derive(Clone)]
+pub struct Compute(Arc<Computing>);
+
+/// A function from arguments to an answer.
+type Computing = dyn Fn(&[String]) -> ShellAnswer + Send + Sync;
+
+impl std::fmt::Debug for Compute {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("Compute")
+    }
 }
 
 impl ShellAnswer {
+    /// An answer that depends on the arguments, and on what the function remembers.
+    #[must_use]
+    pub fn computed(answer: impl Fn(&[String]) -> Self + Send + Sync + 'static) -> Self {
+        Self::Computed(Compute(Arc::new(answer)))
+    }
+
     /// Status 0 with this standard output.
     #[must_use]
     pub fn stdout(text: &str) -> Self {
@@ -178,7 +199,16 @@ impl RemoteShell for FakeShell {
             argv: command.argv.clone(),
             stdin: command.stdin.clone(),
         });
+        drop(state);
+        let answer = match answer {
+            Some(ShellAnswer::Computed(Compute(compute))) => Some(compute(&command.argv)),
+            answer => answer,
+        };
         match answer.unwrap_or_else(|| ShellAnswer::exit(127, "", "not found")) {
+            // A function that answers with a function has no answer.
+            ShellAnswer::Computed(_) => {
+                Ok(RemoteOutput { status: None, stdout: Vec::new(), stderr: Vec::new(), truncated: false })
+            }
             ShellAnswer::Output(output) => Ok(limited(output, command.output_limit)),
             ShellAnswer::Echo => {
                 let output = RemoteOutput {
@@ -212,8 +242,6 @@ fn limited(mut output: RemoteOutput, limit: usize) -> RemoteOutput {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::*;
     use crate::contract::remote_shell::{self, World};
 

@@ -12,5 +12,6 @@ mod plan_files;
 mod processes;
 mod road;
 mod site;
+mod software;
 mod transcript;
 mod unit;

@@ -105,7 +105,7 @@ fn ignored(plugins: &[String]) -> ConditionDraft {
     if plugins.is_empty() {
         return condition(Type::PluginIgnored, ConditionStatus::False, Reason::NoPluginIgnored, "");
     }
-    let message = format!("spec.KUDPlugins: no add-on of these names is known: {}", names(plugins));
+    let message = format!("spec.KUDPlugins: the installer brings no add-on of these names: {}", names(plugins));
     condition(Type::PluginIgnored, ConditionStatus::True, Reason::PluginUnknown, message)
 }
 

@@ -155,6 +155,7 @@ fn the_order_carries_what_the_user_asked_for_as_data() {
     assert_eq!(order.variables.len(), 2, "an empty subnet is no variable: {:?}", order.variables);
     assert_eq!(order.variables["kube_pods_subnet"], "10.9.0.0/16");
     assert_eq!((order.user.as_str(), order.nodes[0].ssh_port, order.time_limit.as_secs()), ("lab", 2222, 420));
+    assert!(!order.variables.contains_key("kube_network_plugin_multus"), "kubeadm has no such variable");
     assert_eq!((order.addons.as_slice(), order.nodes.len()), (&["multus".to_owned()][..], 3));
 }
 
@@ -166,8 +167,13 @@ fn an_add_on_that_is_not_known_is_told_and_stops_nothing() {
         spec.kud_plugins = vec!["multus".to_owned(), "onap4k8s".to_owned()];
     }
     let decision = decide(&facts);
-    let told = "spec.KUDPlugins: no add-on of these names is known: multus, onap4k8s";
+    let told = "spec.KUDPlugins: the installer brings no add-on of these names: multus (comes with the installer kubespray), onap4k8s";
     assert_eq!(condition(&decision, "PluginIgnored"), ("PluginUnknown", told));
+    if let Ok(spec) = &mut facts.spec {
+        spec.installer = Some(hagane_api::bpa::provisioning::Installer::Kubespray);
+    }
+    let told = "spec.KUDPlugins: the installer brings no add-on of these names: onap4k8s";
+    assert_eq!(condition(&decide(&facts), "PluginIgnored"), ("PluginUnknown", told));
     assert!(matches!(decision.actions[..], [Action::RecordPlan(_)]), "{decision:?}");
 }
 

@@ -1,0 +1,2 @@
+mod road;
+mod site;
