@@ -33,6 +33,7 @@ pub(super) fn prepare(
     resume: Option<&Earlier>,
 ) -> Result<(), InstallerError> {
     check_request(request)?;
+    check_place(&options.runs)?;
     let ansible_playbook = find_program(&options.ansible_playbook, std::env::var_os("PATH"))?;
     let options = &EngineOptions { ansible_playbook, ..options.clone() };
     let staging = RunLayout::at(options.runs.join(format!(".new-{}", uuid::Uuid::new_v4())));
@@ -65,6 +66,25 @@ pub(super) fn find_program(program: &Path, path: Option<OsString>) -> Result<Pat
             "looked for {}{}; `hagane doctor` tells how to get it, --ansible-playbook names another",
             program.display(),
             if bare { " on PATH" } else { "" }
+        ),
+    })
+}
+
+/// Refuses a place whose name Ansible or ssh would take for something else: a template, a variable, a list, two words.
+fn check_place(runs: &Path) -> Result<(), InstallerError> {
+    let plain = |character: char| character.is_alphanumeric() || "/._-+@=".contains(character);
+    let problem = match runs.to_str() {
+        None => "is no text".to_owned(),
+        Some(text) => match text.chars().find(|character| !plain(*character)) {
+            Some(character) => format!("has a {character:?}"),
+            None => return Ok(()),
+        },
+    };
+    Err(InstallerError::Prerequisite {
+        what: "a place for runs that Ansible can work in".to_owned(),
+        detail: format!(
+            "{} {problem}; choose a --data-dir of letters, digits and any of . _ - + @ =",
+            runs.display().to_string().escape_debug()
         ),
     })
 }

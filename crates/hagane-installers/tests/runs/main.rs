@@ -5,6 +5,7 @@ mod contract;
 mod faults;
 mod kept;
 mod life;
+mod odd;
 mod resume;
 mod told;
 mod trees;
