@@ -222,3 +222,57 @@ async fn a_run_of_another_process_is_left_alone_and_ends_when_its_own_is_asked()
     let again = site.hagane(&["cancel", "provisioning", "edge"]);
     assert_eq!((again.status.success(), words(&again.stdout).as_str()), (true, "run u-1 is over already: Cancelled\n"));
 }
+
+/// The blocks of commands of a guide.
+fn blocks(guide: &str) -> Vec<String> {
+    guide.split("```sh\n").skip(1).filter_map(|rest| Some(rest.split_once("```")?.0.to_owned())).collect()
+}
+
+#[tokio::test]
+async fn every_command_of_the_guide_works_on_a_run_that_is_stuck() {
+    if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
+        eprintln!("left out: there is no kubectl on PATH");
+        return;
+    }
+    let guide = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/guides/debug-a-stuck-run.md");
+    let blocks = blocks(&std::fs::read_to_string(guide).expect("the guide"));
+    assert!(blocks.len() > 6, "{blocks:?}");
+    let site = Site::new().await;
+    site.record_a_run("machine-b").await;
+    let _supervisor = site.start_supervisor("machine-b");
+    let _controllers = site.controllers("machine-b");
+    site.until("followed", |status| status["run"]["play"] == "Nodes").await;
+    let programs = Path::new(HAGANE).parent().expect("a directory").display().to_string();
+    let path = format!("{programs}:{}", std::env::var("PATH").unwrap_or_default());
+    let shell = |block: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-euc", &block.replace("edge-1", "edge")]);
+        command.env("PATH", &path).env("KUBECONFIG", site.path("api/admin.kubeconfig"));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs")
+    };
+    let mut followers = Vec::new();
+    let mut told = String::new();
+    for block in blocks {
+        let child = shell(&block);
+        if block.trim_end().ends_with("-f") {
+            followers.push(child);
+            continue;
+        }
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{block}: {}", words(&output.stderr));
+        told.push_str(&words(&output.stdout));
+    }
+    assert_eq!(followers.len(), 1, "one is followed");
+    for follower in followers {
+        let output = follower.wait_with_output().expect("it ends with the run");
+        assert_eq!(words(&output.stdout), "the first line\n", "{}", words(&output.stderr));
+    }
+    for part in ["State:", "the first line", "PLAY   SECONDS", "run u-1: Cancelled"] {
+        assert!(told.contains(part), "{part:?} is not in {told}");
+    }
+    let object = site.objects.get("edge").await.expect("the object");
+    let noted = |key: &str| object.metadata.annotations.as_ref().and_then(|all| all.get(key).cloned());
+    assert!(noted("hagane.dev/retry").is_some_and(|value| value.starts_with("from-start-")));
+    assert!(noted("hagane.dev/abandon-run").is_some());
+    assert_eq!(object.data["spec"]["runPolicy"]["stallMinutes"], 10);
+}
