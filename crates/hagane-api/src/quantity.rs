@@ -37,6 +37,16 @@ impl ByteSize {
     pub fn from_gib(gib: u64) -> Option<Self> {
         gib.checked_mul(GIB).map(Self)
     }
+
+    /// As a quantity that is read back as exactly this size: `4Gi`, `4097Mi`, `4294967297`.
+    #[must_use]
+    pub fn quantity(self) -> String {
+        let units = [(GIB, "Gi"), (MIB, "Mi"), (1 << 10, "Ki")];
+        match units.iter().find(|(unit, _)| self.0 > 0 && self.0.is_multiple_of(*unit)) {
+            Some((unit, name)) => format!("{}{name}", self.0 / unit),
+            None => self.0.to_string(),
+        }
+    }
 }
 
 impl MemoryMib {
@@ -292,6 +302,21 @@ impl JsonSchema for Quantity {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn a_size_is_written_so_that_it_reads_back_exactly() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1 << 10, "1Ki"),
+            (4097 * MIB, "4097Mi"),
+            (4 * GIB, "4Gi"),
+            (4 * GIB + 1, "4294967297"),
+        ] {
+            assert_eq!(ByteSize(bytes).quantity(), text);
+            assert_eq!(text.parse(), Ok(ByteSize(bytes)), "{text}");
+        }
+    }
 
     #[test]
     fn reads_memory_as_people_write_it() {

@@ -147,13 +147,18 @@ fn plan(status: &Value) -> String {
             ]
         })
         .collect();
-    let unmet =
-        entries("unsatisfied").iter().map(|entry| vec![text(entry, "/demand"), text(entry, "/short")]).collect();
+    let unmet = entries("unsatisfied");
+    let unmet = unmet.iter().map(|entry| vec![text(entry, "/demand"), text(entry, "/short"), text(entry, "/change")]);
+    let spare = status.pointer("/plan/spare").filter(|spare| spare.is_object()).map(|spare| {
+        let amount = |field: &str| spare[field].as_str().map_or_else(|| spare[field].to_string(), str::to_owned);
+        ["hosts", "cpu", "memory", "disk", "unknown"].map(amount).to_vec()
+    });
     let rejected =
         entries("rejected").iter().map(|entry| vec![text(entry, "/host"), strings(entry.get("reasons"))]).collect();
     with_header("Plan", &["NODE", "ROLES", "HOST", "ADDRESS", "WHY"], nodes)
-        + &with_header("Not met", &["DEMAND", "SHORT"], unmet)
+        + &with_header("Not met", &["DEMAND", "SHORT", "NEAREST CHANGE"], unmet.collect())
         + &with_header("Hosts not taken", &["HOST", "WHY"], rejected)
+        + &with_header("Spare capacity", &["HOSTS", "CPU", "MEMORY", "DISK", "UNKNOWN"], spare.into_iter().collect())
 }
 
 fn facts(status: &Value) -> String {
@@ -253,7 +258,8 @@ mod tests {
                         "node": "edge-1-master-0", "roles": ["master", "worker"], "host": "h1", "address": "192.0.2.1",
                         "reasons": ["smallest that fits"],
                     }],
-                    "unsatisfied": [{"demand": "w: 4 CPUs", "short": "1 host short"}],
+                    "unsatisfied": [{"demand": "w: 4 CPUs", "short": "1 host short", "change": "add a host with 4 CPUs"}],
+                    "spare": {"hosts": 2, "cpu": "3", "memory": "6Gi", "disk": "0", "unknown": 1},
                     "rejected": [{"host": "h2", "reasons": ["claimed by edge-2"]}],
                 },
                 "run": {

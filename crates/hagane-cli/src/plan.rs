@@ -13,7 +13,7 @@ use hagane_api::keys::PROVISIONING_CLUSTER_LABEL;
 use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus};
 use hagane_plan::host::{HostInput, consumer_name, host_facts, mark_duplicate_macs};
 use hagane_plan::provisioning::{Claim, Host, Wanted, assign_roles, wanted};
-use hagane_plan::roles::{Availability, HostFacts, Plan, Rejected};
+use hagane_plan::roles::{Availability, HostFacts, Plan, Rejected, Spare};
 use kube::api::DynamicObject;
 use serde_json::{Value, json};
 
@@ -64,8 +64,10 @@ fn plan(input: &Input) -> Result<Plan, CliError> {
         whole.unsatisfied.extend(part.unsatisfied);
         // The last plan of a namespace knows what the others left.
         site.rejected = part.rejected;
+        site.spare = part.spare;
     }
     for site in sites.into_values() {
+        whole.spare += site.spare;
         whole.rejected.extend(site.rejected.into_iter().filter(|entry| !site.taken.contains_key(&entry.host)));
     }
     Ok(whole)
@@ -79,6 +81,7 @@ struct Site {
     /// Nodes of this plan by host.
     taken: BTreeMap<String, String>,
     rejected: Vec<Rejected>,
+    spare: Spare,
 }
 
 struct KnownHost {
@@ -194,7 +197,7 @@ fn table(plan: &Plan) -> Result<String, CliError> {
     let mut page = String::new();
     let sections: [(&str, &[&str]); 3] = [
         ("assignments", &["node", "roles", "host", "reasons"]),
-        ("unsatisfied", &["demand", "short"]),
+        ("unsatisfied", &["demand", "short", "change"]),
         ("rejected", &["host", "reasons"]),
     ];
     for (section, fields) in sections {
@@ -213,5 +216,13 @@ fn table(plan: &Plan) -> Result<String, CliError> {
         page.push_str(gap);
         page.push_str(&output::table(&rows));
     }
+    let spare = &plan["spare"];
+    let fields = ["hosts", "cpu", "memory", "disk", "unknown"];
+    let amount = |field: &&str| spare[*field].as_str().map_or_else(|| spare[*field].to_string(), str::to_owned);
+    page.push_str("\nSpare capacity\n");
+    page.push_str(&output::table(&[
+        fields.iter().map(|field| field.to_uppercase()).collect(),
+        fields.iter().map(amount).collect(),
+    ]));
     Ok(page)
 }

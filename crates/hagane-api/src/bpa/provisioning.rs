@@ -206,6 +206,12 @@ pub struct RolePlan {
     /// Hosts not taken, and why (at most 50).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<RejectedHost>,
+    /// How many more hosts were not taken than `rejected` lists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rejected_more: Option<i64>,
+    /// What the free hosts that were not taken have together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare: Option<SpareCapacity>,
     /// Demands not met; nothing is installed while there are any.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsatisfied: Vec<UnmetDemand>,
@@ -256,6 +262,25 @@ pub struct UnmetDemand {
     pub demand: String,
     /// What is missing, and the nearest host.
     pub short: String,
+    /// The nearest change that meets it, once the changes of those before it are made.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub change: String,
+}
+
+/// What free hosts have together. An amount that is not known adds nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SpareCapacity {
+    /// How many hosts.
+    pub hosts: i64,
+    /// CPUs, as a quantity.
+    pub cpu: String,
+    /// Memory, as a quantity.
+    pub memory: String,
+    /// Size of the largest disk of each, as a quantity.
+    pub disk: String,
+    /// Hosts of which CPUs, memory or disks are not known.
+    pub unknown: i64,
 }
 
 /// Checks what the schema leaves open; every message names the field, the value and what is allowed.

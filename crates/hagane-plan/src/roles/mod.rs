@@ -33,4 +33,4 @@ pub use demand::{Demand, Needs, NodeRole, Recorded};
 pub use facts::{Availability, HostFacts, Nic};
 pub use fit::Lack;
 pub use plan::plan_roles;
-pub use report::{Assignment, Nearest, Plan, Rejected, Shortage, Unsatisfied};
+pub use report::{Assignment, Change, Edit, Looked, Nearest, Plan, Rejected, Shortage, Spare, Unsatisfied};

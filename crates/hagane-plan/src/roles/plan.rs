@@ -1,5 +1,7 @@
 //! The planner: from facts, demands and recorded assignments to a plan.
 
+use std::collections::HashMap;
+
 use super::candidates::Problem;
 use super::demand::{Demand, Recorded};
 use super::facts::HostFacts;
@@ -42,21 +44,19 @@ fn meet(problem: &Problem<'_>) -> (Vec<usize>, Vec<Violation>) {
     let lanes: Vec<(Vec<usize>, Option<u32>)> = (0..count).map(|shape| (vec![shape], None)).collect();
     let mut network = Network::new(problem, &lanes, count, problem.recorded_masters.clone(), &[]);
     let mut met = vec![0; count];
-    let mut closed = vec![false; count];
     let mut violations: Vec<Violation> = Vec::new();
+    let mut violation_of: HashMap<usize, usize> = HashMap::new();
     for demand in &problem.priority {
         let shape = problem.shape_of[*demand];
-        if closed[shape] {
+        if let Some(violation) = violation_of.get(&shape) {
             // What competes for hosts that all serve already can never be met later.
-            if let Some(violation) = violations.iter_mut().rev().find(|violation| violation.shapes.contains(&shape)) {
-                violation.unmet.push(*demand);
-            }
+            violations[*violation].unmet.push(*demand);
             continue;
         }
         match network.place(shape) {
             Ok(()) => met[shape] += 1,
             Err(shapes) => {
-                shapes.iter().for_each(|shape| closed[*shape] = true);
+                violation_of.insert(shape, violations.len());
                 violations.push(Violation { shapes, unmet: vec![*demand] });
             }
         }

@@ -87,9 +87,10 @@ fn expect_shape(plan: &Value) -> Result<()> {
     let sections: [(&str, &[&str]); 3] = [
         ("assignments", &["node", "roles", "host", "reasons"]),
         ("rejected", &["host", "reasons"]),
-        ("unsatisfied", &["demand", "short"]),
+        ("unsatisfied", &["demand", "short", "change"]),
     ];
-    ensure!(keys(plan) == wanted(&sections.map(|(name, _)| name)), "{plan}");
+    ensure!(keys(plan) == wanted(&["assignments", "rejected", "unsatisfied", "spare"]), "{plan}");
+    ensure!(keys(&plan["spare"]) == wanted(&["hosts", "cpu", "memory", "disk", "unknown"]), "{plan}");
     for (name, fields) in sections {
         for entry in list(plan, name) {
             ensure!(keys(entry) == wanted(fields), "{name}: {entry}");

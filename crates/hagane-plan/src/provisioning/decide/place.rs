@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{Assignment, PlannedRun, RejectedHost, RolePlan, UnmetDemand};
+use hagane_api::bpa::provisioning::{Assignment, PlannedRun, RejectedHost, RolePlan, SpareCapacity, UnmetDemand};
 use hagane_api::bpa::reasons::{
     ProvisioningCondition as Type, ProvisioningPhase as Phase, ProvisioningReason as Reason, ProvisioningWait as Wait,
     RunVerb,
@@ -169,14 +169,30 @@ fn to_store(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], result: &Plan)
             .take(REJECTED_MAX)
             .map(|entry| RejectedHost { host: entry.host.clone(), reasons: entry.reasons.clone() })
             .collect(),
+        rejected_more: result.rejected.len().checked_sub(REJECTED_MAX).filter(|more| *more > 0).map(whole),
+        spare: Some(SpareCapacity {
+            hosts: whole(result.spare.hosts),
+            cpu: result.spare.cpu.to_string(),
+            memory: result.spare.memory.quantity(),
+            disk: result.spare.disk.quantity(),
+            unknown: whole(result.spare.unknown),
+        }),
         unsatisfied: result
             .unsatisfied
             .iter()
-            .map(|entry| UnmetDemand { demand: demand_text(&entry.demand), short: entry.short.to_string() })
+            .map(|entry| UnmetDemand {
+                demand: demand_text(&entry.demand),
+                short: entry.short.to_string(),
+                change: entry.change.to_string(),
+            })
             .collect(),
         next_master_index: next_master,
         next_worker_index: next_worker,
     }
+}
+
+fn whole(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// Goes on where the installer is set up; else says what is missing.

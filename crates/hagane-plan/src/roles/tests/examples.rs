@@ -68,7 +68,8 @@ fn prints_the_documented_json() {
           "host": "big",
           "reasons": [
             "has 16 CPUs for 2, 64 GiB of memory for 4 GiB",
-            "lowest-ranked host that fits, after 1 that serve other nodes"
+            "lowest-ranked host that fits, after 1 that serve other nodes",
+            "to spare: 14 CPUs, 60 GiB of memory"
           ]
         }
       ],
@@ -84,9 +85,17 @@ fn prints_the_documented_json() {
       "unsatisfied": [
         {
           "demand": "huge",
-          "short": "1 host short: no free host fits huge; nearest is tiny: 1 GiB of memory, 3 GiB short of 4 GiB, 1 CPUs, 63 short of 64"
+          "short": "1 host short: no free host fits huge; nearest is tiny: 1 GiB of memory, 3 GiB short of 4 GiB, 1 CPUs, 63 short of 64",
+          "change": "ask huge for memory 1Gi, cpu 1, and host tiny will do for huge; or add a host with 64 CPUs, 4 GiB of memory"
         }
-      ]
+      ],
+      "spare": {
+        "hosts": 1,
+        "cpu": "1",
+        "memory": "1Gi",
+        "disk": "0",
+        "unknown": 1
+      }
     }
     "#);
 }
