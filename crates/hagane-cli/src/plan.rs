@@ -27,6 +27,13 @@ use input::Input;
 const NOT_MET: u8 = 2;
 
 pub(crate) async fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
+    let (text, complete) = answer(args).await?;
+    output::write(&text)?;
+    Ok(if complete { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
+}
+
+/// What is printed, and whether every demand is met.
+async fn answer(args: &PlanArgs) -> Result<(String, bool), CliError> {
     let mut input = Input::new(&args.namespace);
     for path in &args.filenames {
         input.read_file(path)?;
@@ -39,8 +46,7 @@ pub(crate) async fn run(args: &PlanArgs) -> Result<ExitCode, CliError> {
         Some(format) => output::render(&plan, format)?,
         None => table(&plan)?,
     };
-    output::write(&text)?;
-    Ok(if plan.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(NOT_MET) })
+    Ok((text, plan.is_complete()))
 }
 
 /// One plan for all Provisionings: each is planned after those before it, with the hosts of its namespace that they left.

@@ -10,7 +10,8 @@ use hagane_plan::roles::{Demand, HostFacts, Needs, NodeRole, plan_roles};
 use super::figure::Figure;
 
 struct Case {
-    name: &'static str,
+    /// Name of its figures.
+    figure: &'static str,
     hosts: usize,
     demands: usize,
     shapes: u64,
@@ -20,12 +21,45 @@ struct Case {
     runs: usize,
 }
 
-const CASES: [Case; 5] = [
-    Case { name: "one domain", hosts: 10_000, demands: 500, shapes: 50, masters: (5, 1), domains: 1, runs: 30 },
-    Case { name: "20 domains", hosts: 10_000, demands: 500, shapes: 50, masters: (5, 1), domains: 20, runs: 30 },
-    Case { name: "mixed masters", hosts: 10_000, demands: 500, shapes: 50, masters: (5, 3), domains: 20, runs: 30 },
-    Case { name: "scarce", hosts: 520, demands: 500, shapes: 50, masters: (5, 1), domains: 20, runs: 30 },
-    Case { name: "20 domains", hosts: 100_000, demands: 1000, shapes: 50, masters: (5, 1), domains: 20, runs: 10 },
+const CASES: [Case; 6] = [
+    Case {
+        figure: "planner_one_domain",
+        hosts: 10_000,
+        demands: 500,
+        shapes: 50,
+        masters: (5, 1),
+        domains: 1,
+        runs: 30,
+    },
+    Case { figure: "planner_10000", hosts: 10_000, demands: 500, shapes: 50, masters: (5, 1), domains: 20, runs: 30 },
+    Case {
+        figure: "planner_mixed_masters",
+        hosts: 10_000,
+        demands: 500,
+        shapes: 50,
+        masters: (5, 3),
+        domains: 20,
+        runs: 30,
+    },
+    Case { figure: "planner_scarce", hosts: 520, demands: 500, shapes: 50, masters: (5, 1), domains: 20, runs: 30 },
+    Case {
+        figure: "planner_100000",
+        hosts: 100_000,
+        demands: 1000,
+        shapes: 50,
+        masters: (5, 1),
+        domains: 20,
+        runs: 10,
+    },
+    Case {
+        figure: "planner_distinct",
+        hosts: 100_000,
+        demands: 1000,
+        shapes: 1000,
+        masters: (5, 1),
+        domains: 20,
+        runs: 3,
+    },
 ];
 
 pub(super) fn run() -> Result<Vec<Figure>> {
@@ -33,20 +67,23 @@ pub(super) fn run() -> Result<Vec<Figure>> {
     for case in &CASES {
         let (hosts, demands) = (hosts(case), demands(case));
         reset_peak()?;
-        let mut times = Vec::new();
+        let (mut times, mut busy) = (Vec::new(), Vec::new());
         for _ in 0..case.runs {
-            let start = Instant::now();
+            let (start, processor) = (Instant::now(), processor_seconds()?);
             let plan = plan_roles(black_box(&hosts), black_box(&demands), &[]);
-            times.push(start.elapsed());
+            times.push(start.elapsed().as_secs_f64());
+            busy.push(processor_seconds()? - processor);
             ensure!(
                 plan.assignments.len() + plan.unsatisfied.len() == demands.len(),
                 "the plan of {} lost a demand",
-                case.name
+                case.figure
             );
         }
-        let name = format!("planner {} hosts {} demands, {}", case.hosts, case.demands, case.name);
-        figures.push(Figure::once(format!("{name}, peak memory"), peak_mib()?, "MiB"));
-        figures.push(Figure::median(format!("{name}, plan"), times));
+        let name = case.figure;
+        figures.push(Figure::middle(format!("{name}.seconds"), times, "s"));
+        // On a machine that does other work too this says what the plan alone costs.
+        figures.push(Figure::middle(format!("{name}.processor_seconds"), busy, "s"));
+        figures.push(Figure::once(format!("{name}.rss_mib"), peak_mib()?, "MiB"));
     }
     Ok(figures)
 }
@@ -99,6 +136,13 @@ fn demands(case: &Case) -> Vec<Demand> {
         }
     };
     (0..case.demands).map(demand).collect()
+}
+
+/// Time that this thread was on a processor.
+fn processor_seconds() -> Result<f64> {
+    let stat = std::fs::read_to_string("/proc/thread-self/schedstat").context("failed to read the processor time")?;
+    let nanoseconds: f64 = stat.split_whitespace().next().unwrap_or("0").parse().context("failed to read a number")?;
+    Ok(nanoseconds / 1e9)
 }
 
 fn reset_peak() -> Result<()> {

@@ -202,3 +202,56 @@ fn provisionings_of_one_input_do_not_share_hosts() {
     assert_eq!(unmet, ["edge-2-master-1", "edge-2-worker-1"]);
     assert!(plan.rejected.is_empty(), "hosts of the first are not told of again: {plan:?}");
 }
+
+/// Fenced blocks of a guide: language and text.
+fn blocks(guide: &str) -> Vec<(String, String)> {
+    let mut blocks = Vec::new();
+    let mut open: Option<(usize, String, String)> = None;
+    for line in guide.lines() {
+        let trimmed = line.trim_start();
+        match (trimmed.strip_prefix("```"), &mut open) {
+            (Some(language), None) => open = Some((line.len() - trimmed.len(), language.to_owned(), String::new())),
+            (Some(_), Some(_)) => blocks.extend(open.take().map(|(_, language, text)| (language, text))),
+            (None, Some((indent, _, text))) => {
+                text.push_str(line.get(*indent..).unwrap_or_default());
+                text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    blocks
+}
+
+#[tokio::test]
+async fn the_guide_about_choosing_hosts_shows_what_is_printed() {
+    let guide = include_str!("../../../../docs/guides/choose-hosts.md");
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut printed: Option<String> = None;
+    let mut commands = 0;
+    for (language, text) in blocks(guide) {
+        match language.as_str() {
+            "yaml" => {
+                let name = text.lines().next().and_then(|line| line.strip_prefix("# ")).expect("a file name first");
+                std::fs::write(folder.path().join(name), &text).expect("writable");
+            }
+            "sh" => {
+                for command in text.lines() {
+                    let (command, code) = command.split_once("  # exit code ").unwrap_or((command, "0"));
+                    let Ok(crate::args::Cli { command: crate::args::Command::Plan(mut args) }) =
+                        clap::Parser::try_parse_from(command.split_whitespace())
+                    else {
+                        unreachable!("no hagane plan: {command}")
+                    };
+                    args.filenames.iter_mut().for_each(|file| *file = folder.path().join(&*file));
+                    let (page, complete) = answer(&args).await.expect("a plan");
+                    assert_eq!(if complete { "0" } else { "2" }, code, "{command}\n{page}");
+                    printed = Some(page);
+                    commands += 1;
+                }
+            }
+            "text" => assert_eq!(printed.take().as_deref(), Some(text.as_str()), "the output is another now"),
+            other => unreachable!("a block of {other:?}"),
+        }
+    }
+    assert!(commands >= 4 && printed.is_none(), "{commands} commands, or one without its output");
+}
