@@ -15,6 +15,9 @@ use serde_json::{Value, json};
 
 const HAGANE: &str = env!("CARGO_BIN_EXE_hagane");
 const RUN: &str = "u-1";
+/// Bytes of output that are kept, and numbers that fill more than one part of them.
+const LOG_LIMIT: u64 = 16 << 20;
+const TALK: u32 = 800_000;
 
 /// A process that is ended with the test, whatever becomes of that.
 struct Process(Child);
@@ -130,14 +133,15 @@ impl Site {
         self.objects.patch_status("edge", &PatchParams::default(), &patch).await.expect("recorded");
     }
 
-    /// A real supervisor with a program that says something, leaves a process behind and stays.
+    /// A real supervisor with a program that says something, leaves a process behind, says much once it is asked to, and stays.
     fn start_supervisor(&self, machine: &str) -> Process {
         let layout = RunLayout::at(self.path(machine).join("runs").join(RUN));
         std::fs::create_dir_all(layout.work()).expect("a directory");
-        let pid = self.text("pid");
+        let (pid, talk) = (self.text("pid"), self.text("talk"));
         let script = format!(
             "echo the first line; echo '{{\"event\":\"play\",\"play\":\"Nodes\",\"at\":1}}' > progress.jsonl; \
-             sleep 300 & echo $! > {pid}.new; mv {pid}.new {pid}; wait"
+             sleep 300 & echo $! > {pid}.new; mv {pid}.new {pid}; \
+             while ! test -e {talk}; do sleep 0.1; done; seq 1 {TALK}; touch {talk}ed; wait"
         );
         let intent = Intent {
             run_id: RUN.to_owned(),
@@ -155,7 +159,7 @@ impl Site {
             play_limit_seconds: None,
             kind: None,
             estimate_seconds: None,
-            log_limit_bytes: 1 << 20,
+            log_limit_bytes: LOG_LIMIT,
             user: None,
             marker: uuid::Uuid::new_v4().to_string(),
             sockets: PathBuf::new(),
@@ -208,11 +212,26 @@ async fn a_run_of_another_process_is_left_alone_and_ends_when_its_own_is_asked()
     let mut follows = Command::new(HAGANE);
     follows.args(["logs", "provisioning", "edge", "-f", "--kubeconfig", &kubeconfig]).stdout(Stdio::piped());
     let follows = follows.spawn().expect("it runs");
+    std::fs::write(site.path("talk"), "").expect("a file");
+    // A pipe that nobody reads would hold the follower up.
+    let followed = std::thread::spawn(move || follows.wait_with_output().expect("it ends with the run"));
+    while !site.path("talked").exists() {
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
     // It comes back, and the wish is still there.
     let _first = site.controllers("machine-b");
     site.until("cancelled", |status| status["run"]["state"] == "Cancelled").await;
-    let followed = follows.wait_with_output().expect("it ends with the run");
-    assert_eq!((followed.status.success(), words(&followed.stdout).as_str()), (true, "the first line\n"));
+    let followed = tokio::task::spawn_blocking(move || followed.join()).await.expect("it ends").expect("it ends");
+    let whole: String = ["the first line".to_owned()]
+        .into_iter()
+        .chain((1..=TALK).map(|number| number.to_string()))
+        .map(|line| line + "\n")
+        .collect();
+    assert!(
+        followed.status.success() && words(&followed.stdout) == whole,
+        "nothing is lost across the parts of the log"
+    );
+    assert!(site.path("machine-b/runs/u-1/log.0").exists(), "there was more than one");
     assert!(!lives(&left), "nothing of the run is left");
 
     let told = words(&site.hagane(&["describe", "provisioning", "edge"]).stdout);
