@@ -57,6 +57,7 @@ impl KubeadmInstaller {
             own_variables: own_variables(request, &layout, &shelf, version),
             config_lines: vec!["stdout_callback = ansible.builtin.default".to_owned()],
             must_read: shelf.payloads().iter().map(|stored| stored.directory.clone()).collect(),
+            ansible: None,
             tool: Some(tool(version)),
             then: Value::Null,
         })

@@ -63,7 +63,7 @@ impl Bed {
         let checkout = directory.path().join("checkout");
         KubesprayInstaller::new(
             options.clone(),
-            KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() },
+            KubesprayOptions { skip_checks: ["Hosts".to_owned()].into(), ..KubesprayOptions::of_directory(checkout) },
         )
         .expect("an installer")
     }

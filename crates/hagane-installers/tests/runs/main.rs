@@ -7,6 +7,7 @@ mod kept;
 mod life;
 mod odd;
 mod resume;
+mod sources;
 mod told;
 mod trees;
 mod verbs;
