@@ -9,7 +9,7 @@ use serde::Deserialize;
 pub(super) const TEXT: &str = include_str!("../../../../payload/recipe.yaml");
 
 /// Go sources, by path below the source directory.
-pub(super) const SOURCES: [(&str, &str); 14] = [
+pub(super) const SOURCES: [(&str, &str); 18] = [
     ("kubernetes/go.mod", include_str!("../../../../payload/go/kubernetes/go.mod")),
     ("kubernetes/go.sum", include_str!("../../../../payload/go/kubernetes/go.sum")),
     ("kubernetes/commands.go", include_str!("../../../../payload/go/kubernetes/commands.go")),
@@ -24,6 +24,10 @@ pub(super) const SOURCES: [(&str, &str); 14] = [
     ("pause/main.go", include_str!("../../../../payload/go/pause/main.go")),
     ("echo/go.mod", include_str!("../../../../payload/go/echo/go.mod")),
     ("echo/main.go", include_str!("../../../../payload/go/echo/main.go")),
+    ("vip/go.mod", include_str!("../../../../payload/go/vip/go.mod")),
+    ("vip/go.sum", include_str!("../../../../payload/go/vip/go.sum")),
+    ("vip/main.go", include_str!("../../../../payload/go/vip/main.go")),
+    ("vip/arp.go", include_str!("../../../../payload/go/vip/arp.go")),
 ];
 
 /// `go.mod` and `go.sum` of the module `kubernetes` at further versions. What else is in a payload is the same.
