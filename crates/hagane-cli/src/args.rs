@@ -161,9 +161,12 @@ pub struct OperatorArgs {
     /// Kubernetes; may be given several times. Those in the cache (`$HAGANE_CACHE` or ~/.cache/hagane) when not given.
     #[arg(long)]
     pub payload_dir: Vec<PathBuf>,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "flattened: its fields are documented")]
-    pub kubespray: KubesprayArgs,
+    /// Checkout of kubespray; without it that installer is not offered.
+    #[arg(long)]
+    pub kubespray_dir: Option<PathBuf>,
+    /// ansible-playbook program that fits the kubespray checkout.
+    #[arg(long)]
+    pub kubespray_ansible_playbook: Option<PathBuf>,
     /// Checks before a run of kubespray to leave out, by name, separated by commas; `Hosts` leaves out all that are made on
     /// the hosts.
     #[arg(long, value_delimiter = ',', value_name = "CHECK")]
@@ -171,44 +174,6 @@ pub struct OperatorArgs {
     /// Unprivileged user that runs ansible-playbook when hagane runs as root.
     #[arg(long)]
     pub run_as: Option<String>,
-}
-
-/// Where kubespray comes from and what runs it.
-#[derive(Clone, Debug, Default, Args)]
-pub struct KubesprayArgs {
-    /// Checkout of kubespray on this machine. Without it, --kubespray-git or --kubespray-archive that installer is not offered.
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["kubespray_git", "kubespray_archive"])]
-    pub kubespray_dir: Option<PathBuf>,
-    /// Git repository of kubespray: a URL with https, ssh, git or file, or an absolute path. It is fetched once, into the data
-    /// directory.
-    #[arg(
-        long,
-        value_name = "URL",
-        requires = "kubespray_ref",
-        requires = "kubespray_commit",
-        conflicts_with = "kubespray_archive"
-    )]
-    pub kubespray_git: Option<String>,
-    /// Tag or branch of --kubespray-git.
-    #[arg(long, value_name = "NAME", requires = "kubespray_git")]
-    pub kubespray_ref: Option<String>,
-    /// Commit that --kubespray-ref must be, all its hexadecimal digits; another one is refused.
-    #[arg(long, value_name = "COMMIT", requires = "kubespray_git")]
-    pub kubespray_commit: Option<String>,
-    /// Archive (.tar.gz) of kubespray: a URL with https, http or file, or an absolute path. It is fetched once, into the data
-    /// directory.
-    #[arg(long, value_name = "URL", requires = "kubespray_archive_sha256")]
-    pub kubespray_archive: Option<String>,
-    /// SHA-256 that --kubespray-archive must have; another one is refused.
-    #[arg(long, value_name = "DIGEST", requires = "kubespray_archive")]
-    pub kubespray_archive_sha256: Option<String>,
-    /// ansible-playbook program that fits kubespray. When not given, a Python environment with the Ansible that this version of
-    /// kubespray asks for is made below the data directory, once.
-    #[arg(long, value_name = "PROGRAM")]
-    pub kubespray_ansible_playbook: Option<PathBuf>,
-    /// Directory of wheels that the Python environment of kubespray is made from, without any package index.
-    #[arg(long, value_name = "DIR", conflicts_with = "kubespray_ansible_playbook")]
-    pub kubespray_wheel_dir: Option<PathBuf>,
 }
 
 /// Arguments of `crds`.
@@ -406,23 +371,6 @@ pub enum PayloadCommand {
     List(PayloadArgs),
     /// Make the Python environment with the ansible-core that the playbooks are tested with; prints its ansible-playbook.
     Ansible,
-    /// Fetch kubespray and make its Python environment, as `hagane up` with the same flags would before its first run; prints the
-    /// checkout and its ansible-playbook.
-    Kubespray(PayloadKubesprayArgs),
-}
-
-/// Arguments of `payload kubespray`.
-#[derive(Clone, Debug, Args)]
-pub struct PayloadKubesprayArgs {
-    /// Data directory of the `hagane up` or `hagane controllers` that is to find it.
-    #[arg(long, default_value = "/var/lib/hagane")]
-    pub data_dir: PathBuf,
-    /// Fetch kubespray only, and print the Python packages that it needs, for `pip download --no-deps --requirement`.
-    #[arg(long)]
-    pub requirements: bool,
-    #[command(flatten)]
-    #[allow(missing_docs, reason = "flattened: its fields are documented")]
-    pub kubespray: KubesprayArgs,
 }
 
 /// Arguments of `payload build`.

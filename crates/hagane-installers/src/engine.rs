@@ -91,8 +91,6 @@ pub(crate) struct RunPlan {
     pub config_lines: Vec<String>,
     /// Directories that the run's user must be able to read.
     pub must_read: Vec<PathBuf>,
-    /// `ansible-playbook` in place of the usual one.
-    pub ansible: Option<PathBuf>,
     /// The installer and what it runs with, for people.
     pub tool: Option<String>,
     /// What the installer keeps of a run that ended well.

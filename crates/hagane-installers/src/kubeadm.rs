@@ -47,7 +47,7 @@ impl KubeadmInstaller {
         settings::check(&request.variables, &request.inventory)?;
         let version = verb::version(request, &shelf)?;
         let layout = RunLayout::of(&self.engine.options().runs, &request.run_id)?;
-        let files = playbooks::kubeadm().iter().map(|(path, text)| (format!("playbooks/{path}"), (*text).to_owned()));
+        let files = playbooks::kubeadm().map(|(path, text)| (format!("playbooks/{path}"), text.to_owned()));
         Ok(RunPlan {
             installer: InstallerKind::Kubeadm,
             version: format!("{} by hagane {}", version.unwrap_or("as it stands"), env!("CARGO_PKG_VERSION")),
@@ -57,7 +57,6 @@ impl KubeadmInstaller {
             own_variables: own_variables(request, &layout, &shelf, version),
             config_lines: vec!["stdout_callback = ansible.builtin.default".to_owned()],
             must_read: shelf.payloads().iter().map(|stored| stored.directory.clone()).collect(),
-            ansible: None,
             tool: Some(tool(version)),
             then: Value::Null,
         })

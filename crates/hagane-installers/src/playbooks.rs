@@ -9,7 +9,10 @@ macro_rules! tree {
 
 /// The tree: path below the playbook directory, and text.
 const KUBEADM: &[(&str, &str)] = tree![
+    "reconfigure.yml",
+    "recover.yml",
     "remove.yml",
+    "renew.yml",
     "reset.yml",
     "site.yml",
     "upgrade.yml",
@@ -17,7 +20,9 @@ const KUBEADM: &[(&str, &str)] = tree![
     "library/hagane_files.py",
     "library/hagane_packet_filter.py",
     "tasks/attempt.yml",
+    "tasks/checks.yml",
     "tasks/drain.yml",
+    "tasks/etcd_anew.yml",
     "tasks/etcd_remove.yml",
     "tasks/finish.yml",
     "tasks/host.yml",
@@ -28,11 +33,18 @@ const KUBEADM: &[(&str, &str)] = tree![
     "tasks/network.yml",
     "tasks/payload.yml",
     "tasks/preflight.yml",
+    "tasks/put_back.yml",
     "tasks/reset_host.yml",
+    "tasks/restart_control_plane.yml",
+    "tasks/standing.yml",
     "tasks/upgrade_node.yml",
+    "tasks/vip.yml",
+    "tasks/wanted.yml",
     "templates/cni.conflist.j2",
     "templates/container-view.service.j2",
     "templates/containerd.toml.j2",
+    "templates/hagane-vip.service.j2",
+    "templates/hosts.toml.j2",
     "templates/kubeadm.yaml.j2",
     "templates/kubelet-sysctl.conf.j2",
     "templates/kubelet.service.j2",
@@ -41,10 +53,13 @@ const KUBEADM: &[(&str, &str)] = tree![
     "templates/resolv.conf.j2",
 ];
 
+/// What other playbooks of ours have too.
+const SHARED: [(&str, &str); 1] =
+    [("library/hagane_reach.py", include_str!("../playbooks/kubespray/library/hagane_reach.py"))];
+
 /// The playbook tree of the kubeadm installer.
-#[must_use]
-pub fn kubeadm() -> &'static [(&'static str, &'static str)] {
-    KUBEADM
+pub fn kubeadm() -> impl Iterator<Item = (&'static str, &'static str)> {
+    KUBEADM.iter().chain(&SHARED).copied()
 }
 
 #[cfg(test)]
@@ -67,15 +82,13 @@ mod tests {
     #[test]
     fn every_file_of_the_tree_is_embedded() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("playbooks/kubeadm");
-        let embedded: BTreeSet<PathBuf> = kubeadm().iter().map(|(path, _)| root.join(path)).collect();
+        let embedded: BTreeSet<PathBuf> = KUBEADM.iter().map(|(path, _)| root.join(path)).collect();
         assert_eq!(files_below(&root), embedded);
     }
 
     #[test]
     fn only_modules_of_ansible_core_are_used() {
-        for (path, text) in
-            kubeadm().iter().filter(|(path, _)| path.ends_with(".yml") && !path.starts_with("group_vars/"))
-        {
+        for (path, text) in kubeadm().filter(|(path, _)| path.ends_with(".yml") && !path.starts_with("group_vars/")) {
             let modules = text.lines().map(str::trim).filter(|line| line.ends_with(':') && line.contains('.'));
             let modules = modules.filter(|line| !line.contains(' '));
             for module in modules {

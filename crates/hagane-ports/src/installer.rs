@@ -344,16 +344,6 @@ pub enum InstallerError {
         /// Where it was looked for and how to get it.
         detail: String,
     },
-    /// Something that must be there before a run is being fetched or made; asking again later is all there is to do.
-    #[error("{what} is being prepared, since {seconds} s: {step}")]
-    Preparing {
-        /// What.
-        what: String,
-        /// What is being done now, and how far it is.
-        step: String,
-        /// Since when.
-        seconds: u64,
-    },
     /// The request cannot be run as it is.
     #[error("{field}: {value:?} is not possible: {allowed}")]
     Invalid {

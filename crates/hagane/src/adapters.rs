@@ -6,10 +6,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use hagane_api::quantity::ByteSize;
-use hagane_cli::args::{KubesprayArgs, OperatorArgs};
+use hagane_cli::args::OperatorArgs;
 use hagane_controllers::{Ports, Settings};
 use hagane_images::{ImageOptions, ImageStore};
-use hagane_installers::kubespray::{Python, Source, Wanted};
 use hagane_installers::{EngineOptions, KubeadmInstaller, KubeadmOptions, KubesprayInstaller, KubesprayOptions};
 use hagane_installers::{payload, python};
 use hagane_libvirt::{LibvirtActuator, LibvirtOptions};
@@ -66,33 +65,14 @@ fn installers(data_dir: &Path, args: &OperatorArgs) -> Result<BTreeMap<Installer
     let payloads = if args.payload_dir.is_empty() { cached_payloads() } else { args.payload_dir.clone() };
     let kubeadm = KubeadmInstaller::new(engine(&args.ansible_playbook), KubeadmOptions { payloads })?;
     installers.insert(InstallerKind::Kubeadm, Arc::new(kubeadm));
-    if let Some(wanted) = kubespray(data_dir, &args.kubespray)? {
-        let playbook = args.kubespray.kubespray_ansible_playbook.as_ref().unwrap_or(&args.ansible_playbook);
+    if let Some(checkout) = &args.kubespray_dir {
+        let playbook = args.kubespray_ansible_playbook.as_ref().unwrap_or(&args.ansible_playbook);
         let skip_checks = args.kubespray_skip_check.iter().cloned().collect();
-        let options = KubesprayOptions { wanted, skip_checks };
+        let options = KubesprayOptions { checkout: checkout.clone(), skip_checks };
         let kubespray = KubesprayInstaller::new(engine(playbook), options)?;
         installers.insert(InstallerKind::Kubespray, Arc::new(kubespray));
     }
     Ok(installers)
-}
-
-/// What the flags say of kubespray; nothing where they name none.
-pub fn kubespray(data_dir: &Path, args: &KubesprayArgs) -> Result<Option<Wanted>> {
-    let text = |value: &Option<String>| value.clone().unwrap_or_default();
-    let source = if let Some(url) = &args.kubespray_git {
-        Source::git(url, &text(&args.kubespray_ref), &text(&args.kubespray_commit))?
-    } else if let Some(location) = &args.kubespray_archive {
-        Source::archive(location, &text(&args.kubespray_archive_sha256))?
-    } else if let Some(directory) = &args.kubespray_dir {
-        Source::Directory(directory.clone())
-    } else {
-        return Ok(None);
-    };
-    let python = match &args.kubespray_ansible_playbook {
-        Some(_) => Python::Given,
-        None => Python::Made { wheels: args.kubespray_wheel_dir.clone() },
-    };
-    Ok(Some(Wanted { source, python, home: data_dir.join("kubespray") }))
 }
 
 /// The payloads that `hagane payload build` has made; where it would put the usual one when it has made none.

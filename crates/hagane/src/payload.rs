@@ -1,11 +1,11 @@
 //! `hagane payload`: what is installed on hosts, and the Ansible that installs it.
 
 use anyhow::{Context, Result};
-use hagane_cli::args::{Format, PayloadArgs, PayloadBuildArgs, PayloadCommand, PayloadKubesprayArgs};
+use hagane_cli::args::{Format, PayloadArgs, PayloadBuildArgs, PayloadCommand};
 use hagane_installers::payload::{self, BuildOptions, Manifest, Progress};
 use hagane_installers::python;
 
-use crate::adapters::{self, default_payload};
+use crate::adapters::default_payload;
 
 /// Runs the subcommand. Progress goes to standard error, the result to standard output.
 pub async fn run(command: PayloadCommand) -> Result<()> {
@@ -14,7 +14,6 @@ pub async fn run(command: PayloadCommand) -> Result<()> {
         PayloadCommand::Verify(args) => verify(&args),
         PayloadCommand::List(args) => list(&args),
         PayloadCommand::Ansible => ansible(),
-        PayloadCommand::Kubespray(args) => kubespray(args),
     })
     .await
     .context("the task ended early")?
@@ -64,27 +63,5 @@ fn render(manifest: &Manifest, format: Option<Format>) -> Result<String> {
 fn ansible() -> Result<()> {
     let playbook = python::ensure_ansible(&python::default_cache(), &mut |line| eprintln!("{line}"))?;
     println!("{}", playbook.display());
-    Ok(())
-}
-
-fn kubespray(mut args: PayloadKubesprayArgs) -> Result<()> {
-    let given = [&mut args.kubespray.kubespray_dir, &mut args.kubespray.kubespray_wheel_dir];
-    for path in given.into_iter().flatten().chain([&mut args.data_dir]) {
-        let whole = std::path::absolute(&*path);
-        *path = whole.with_context(|| format!("failed to find the absolute path of {}", path.display()))?;
-    }
-    let wanted = adapters::kubespray(&args.data_dir, &args.kubespray)?;
-    let wanted =
-        wanted.context("no kubespray is named: give --kubespray-dir, --kubespray-git or --kubespray-archive")?;
-    let mut tell = |step: &str| eprintln!("{step}");
-    if args.requirements {
-        let checkout = wanted.source.fetch(&wanted.home, &mut tell)?;
-        print!("{}", python::Packages::of_kubespray(&checkout)?.requirements);
-        return Ok(());
-    }
-    let prepared = wanted.prepare(&mut tell)?;
-    println!("{}", prepared.checkout.display());
-    let playbook = prepared.ansible.or(args.kubespray.kubespray_ansible_playbook);
-    println!("{}", playbook.map(|playbook| playbook.display().to_string()).unwrap_or_default());
     Ok(())
 }

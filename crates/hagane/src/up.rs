@@ -121,15 +121,9 @@ async fn serve_images(tasks: &mut JoinSet<()>, args: &OperatorArgs, shutdown: &C
 /// Paths on the command line are meant from here; runs work, and status is read, elsewhere.
 fn make_absolute(data_dir: &mut PathBuf, args: &mut OperatorArgs) -> Result<()> {
     let has_folder = |program: &&mut PathBuf| program.components().count() > 1;
-    let kubespray = &mut args.kubespray;
-    let given = [
-        &mut kubespray.kubespray_dir,
-        &mut kubespray.kubespray_wheel_dir,
-        &mut args.image_dir,
-        &mut args.image_ca_file,
-    ];
+    let given = [&mut args.kubespray_dir, &mut args.image_dir, &mut args.image_ca_file];
     let paths = given.into_iter().filter_map(Option::as_mut).chain(&mut args.payload_dir).chain([data_dir]);
-    let programs = kubespray.kubespray_ansible_playbook.as_mut().into_iter().chain([&mut args.ansible_playbook]);
+    let programs = args.kubespray_ansible_playbook.as_mut().into_iter().chain([&mut args.ansible_playbook]);
     for path in paths.chain(programs.filter(has_folder)) {
         let whole = std::path::absolute(&*path);
         *path = whole.with_context(|| format!("failed to find the absolute path of {}", path.display()))?;

@@ -94,10 +94,8 @@ impl Bench {
         std::fs::create_dir(&checkout).context("failed to make a directory for the playbook")?;
         std::fs::write(checkout.join("cluster.yml"), playbook()).context("failed to write the playbook")?;
         let options = EngineOptions::new(directory.path().join("runs"), ansible, hagane.to_path_buf());
-        let installer = KubesprayInstaller::new(
-            options,
-            KubesprayOptions { skip_checks: ["Hosts".to_owned()].into(), ..KubesprayOptions::of_directory(checkout) },
-        )?;
+        let installer =
+            KubesprayInstaller::new(options, KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() })?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         Ok(Self { directory, installer, runtime: runtime.context("failed to start a runtime")? })
     }

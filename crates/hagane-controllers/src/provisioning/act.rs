@@ -157,9 +157,7 @@ async fn start(order: &InstallOrder, observed: &mut Observed, seen: &SeenProvisi
 fn start_failure(error: &InstallerError) -> StartFailure {
     let text = chain(error);
     match error {
-        InstallerError::Prerequisite { .. }
-        | InstallerError::Preparing { .. }
-        | InstallerError::Preflight { .. } => StartFailure::Prerequisite(text),
+        InstallerError::Prerequisite { .. } | InstallerError::Preflight { .. } => StartFailure::Prerequisite(text),
         InstallerError::Invalid { .. } => StartFailure::Invalid(text),
         InstallerError::HeldElsewhere { .. } => StartFailure::HeldElsewhere,
         InstallerError::Directory { .. } | InstallerError::Failed { .. } => StartFailure::Other(text),

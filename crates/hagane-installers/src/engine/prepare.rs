@@ -34,8 +34,7 @@ pub(super) fn prepare(
 ) -> Result<(), InstallerError> {
     check_request(request)?;
     check_place(&options.runs)?;
-    let wanted = plan.ansible.as_ref().unwrap_or(&options.ansible_playbook);
-    let ansible_playbook = find_program(wanted, std::env::var_os("PATH"))?;
+    let ansible_playbook = find_program(&options.ansible_playbook, std::env::var_os("PATH"))?;
     let options = &EngineOptions { ansible_playbook, ..options.clone() };
     let staging = RunLayout::at(options.runs.join(format!(".new-{}", uuid::Uuid::new_v4())));
     let failed = directory_error("prepare the run directory");

@@ -21,7 +21,10 @@ const NODE_PREFIX: u64 = 24;
 /// The known variables, for messages.
 const KNOWN: &str = "one of kube_version, cluster_name, dns_domain, kube_pods_subnet, kube_service_addresses, \
                      kube_network_node_prefix, kube_proxy_mode, upstream_dns_servers, \
-                     supplementary_addresses_in_ssl_keys, loadbalancer_apiserver, drain_timeout";
+                     supplementary_addresses_in_ssl_keys, loadbalancer_apiserver, kube_vip_enabled, kube_vip_address, \
+                     kube_vip_interface, drain_timeout, kube_kubeadm_apiserver_extra_args, \
+                     kube_kubeadm_controller_extra_args, kube_kubeadm_scheduler_extra_args, kubelet_config_extra_args, \
+                     containerd_registries_mirrors";
 
 /// Checks every variable by itself and the networks together.
 pub(super) fn check(variables: &BTreeMap<String, Value>, inventory: &Inventory) -> Result<(), InstallerError> {
@@ -47,10 +50,105 @@ pub(super) fn check(variables: &BTreeMap<String, Value>, inventory: &Inventory) 
             "upstream_dns_servers" => each(name, value, is_address, "a list of addresses")?,
             "supplementary_addresses_in_ssl_keys" => each(name, value, is_host, "a list of addresses and names")?,
             "loadbalancer_apiserver" => check_balancer(name, value)?,
+            name if name.starts_with("kube_vip_") => check_virtual_address(name, value)?,
+            "kube_kubeadm_apiserver_extra_args"
+            | "kube_kubeadm_controller_extra_args"
+            | "kube_kubeadm_scheduler_extra_args" => check_arguments(name, value)?,
+            "kubelet_config_extra_args" if value.is_object() => {}
+            "kubelet_config_extra_args" => return Err(invalid(name, value, "a map of fields of KubeletConfiguration")),
+            "containerd_registries_mirrors" => check_mirrors(name, value)?,
             _ => return Err(invalid("variable", name, KNOWN)),
         }
     }
-    check_networks(&pods, &services, prefix, inventory)
+    check_networks(&pods, &services, prefix, inventory)?;
+    check_endpoint(variables, inventory)
+}
+
+/// kubespray's names for a virtual address that the masters hold in turn.
+fn check_virtual_address(name: &str, value: &Value) -> Result<(), InstallerError> {
+    let text = value.as_str().unwrap_or_default();
+    let is_name = |character: char| character.is_ascii_alphanumeric() || "_.-".contains(character);
+    match name {
+        "kube_vip_enabled" if value.is_boolean() => Ok(()),
+        "kube_vip_enabled" => Err(invalid(name, value, "true or false")),
+        // What our own way does anyway; kubespray wants it said.
+        "kube_vip_arp_enabled" | "kube_vip_controlplane_enabled" if value.as_bool() == Some(true) => Ok(()),
+        "kube_vip_arp_enabled" | "kube_vip_controlplane_enabled" => Err(invalid(name, value, "true")),
+        "kube_vip_address" if text.parse::<std::net::Ipv4Addr>().is_ok() => Ok(()),
+        "kube_vip_address" => Err(invalid(name, value, "an IPv4 address in the masters' network")),
+        "kube_vip_interface" if (1..=15).contains(&text.len()) && text.chars().all(is_name) => Ok(()),
+        "kube_vip_interface" => Err(invalid(name, value, "the name of an interface of every master")),
+        _ => Err(invalid("variable", name, KNOWN)),
+    }
+}
+
+/// The cluster's address together with the hosts'.
+fn check_endpoint(variables: &BTreeMap<String, Value>, inventory: &Inventory) -> Result<(), InstallerError> {
+    let enabled = variables.get("kube_vip_enabled").and_then(Value::as_bool).unwrap_or_default();
+    let Some(address) = variables.get("kube_vip_address").and_then(Value::as_str) else {
+        let missing = || Err(invalid("kube_vip_address", "(none)", "an address where kube_vip_enabled is true"));
+        return if enabled { missing() } else { Ok(()) };
+    };
+    if !enabled {
+        return Err(invalid("kube_vip_enabled", "false", "true where kube_vip_address is given"));
+    }
+    if variables.contains_key("loadbalancer_apiserver") {
+        return Err(invalid("kube_vip_address", address, "given only without loadbalancer_apiserver"));
+    }
+    match inventory.nodes.iter().find(|node| node.address.to_string() == address) {
+        Some(node) => Err(invalid("kube_vip_address", address, format!("not the address of {}", node.name))),
+        None => Ok(()),
+    }
+}
+
+/// Command line flags without their dashes.
+fn check_arguments(name: &str, value: &Value) -> Result<(), InstallerError> {
+    let allowed = "a map of flags without dashes to a string, number or boolean";
+    let entries = value.as_object().ok_or_else(|| invalid(name, value, allowed))?;
+    let is_flag =
+        |flag: &str| !flag.is_empty() && flag.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '-');
+    let good = |(flag, value): &(&String, &Value)| {
+        is_flag(flag) && !flag.starts_with('-') && (value.is_string() || value.is_number() || value.is_boolean())
+    };
+    match entries.iter().find(|entry| !good(entry)) {
+        Some((flag, value)) => Err(invalid(format!("{name}.{flag}"), value, allowed)),
+        None => Ok(()),
+    }
+}
+
+/// kubespray's list of mirrors of registries.
+fn check_mirrors(name: &str, value: &Value) -> Result<(), InstallerError> {
+    let allowed = "a list of {prefix: REGISTRY[:PORT], mirrors: [{host: https://HOST[:PORT][/PATH], capabilities: \
+                   [pull, resolve, push], skip_verify: false}]}";
+    let is_place = |text: &str| {
+        !text.is_empty()
+            && !text.starts_with('.')
+            && text.chars().all(|letter| letter.is_ascii_alphanumeric() || ".-:_".contains(letter))
+    };
+    let good_mirror = |mirror: &Value| {
+        let host = mirror.get("host").and_then(Value::as_str).unwrap_or_default();
+        let rest = host.strip_prefix("https://").or_else(|| host.strip_prefix("http://")).unwrap_or_default();
+        let known = |item: &Value| item.as_str().is_some_and(|item| ["pull", "resolve", "push"].contains(&item));
+        let capabilities =
+            mirror.get("capabilities").is_none_or(|list| list.as_array().is_some_and(|list| list.iter().all(known)));
+        !rest.is_empty()
+            && rest.split('/').next().is_some_and(is_place)
+            && host.chars().all(|letter| letter.is_ascii_graphic() && letter != '"' && letter != '\\')
+            && capabilities
+            && mirror.get("skip_verify").is_none_or(Value::is_boolean)
+    };
+    let good = |entry: &Value| {
+        entry.get("prefix").and_then(Value::as_str).is_some_and(is_place)
+            && entry
+                .get("mirrors")
+                .and_then(Value::as_array)
+                .is_some_and(|list| !list.is_empty() && list.iter().all(good_mirror))
+    };
+    let entries = value.as_array().ok_or_else(|| invalid(name, value, allowed))?;
+    match entries.iter().find(|entry| !good(entry)) {
+        Some(entry) => Err(invalid(name, entry, allowed)),
+        None => Ok(()),
+    }
 }
 
 /// A number of seconds, as kubespray writes it: `360s`.
@@ -146,6 +244,13 @@ mod tests {
             ("kube_network_node_prefix", json!(25)),
             ("upstream_dns_servers", json!(["10.0.0.1"])),
             ("loadbalancer_apiserver", json!({"address": "api.example.test", "port": 6443})),
+            ("kube_kubeadm_apiserver_extra_args", json!({"audit-log-maxage": 3, "profiling": false})),
+            ("kubelet_config_extra_args", json!({"maxPods": 50})),
+            ("kube_vip_arp_enabled", json!(true)),
+            (
+                "containerd_registries_mirrors",
+                json!([{"prefix": "docker.io", "mirrors": [{"host": "https://mirror.test:5000", "capabilities": ["pull"]}]}]),
+            ),
         ] {
             assert_eq!(answer(name, value.clone()).map_err(|error| error.to_string()), Ok(()), "{name} {value}");
         }
@@ -164,6 +269,20 @@ mod tests {
             ("kube_proxy_mode", json!("ipvs"), "nftables or iptables"),
             ("upstream_dns_servers", json!(["{{ lookup('pipe', 'x') }}"]), "a list of addresses"),
             ("loadbalancer_apiserver", json!("x"), "{address"),
+            ("kube_vip_enabled", json!(true), "an address where kube_vip_enabled is true"),
+            ("kube_vip_address", json!("10.9.0.1"), "true where kube_vip_address is given"),
+            ("kube_vip_address", json!("fd00::1"), "an IPv4 address"),
+            ("kube_vip_interface", json!("eth0; reboot"), "the name of an interface"),
+            ("kube_vip_services_enabled", json!(true), "one of kube_version"),
+            ("kube_kubeadm_apiserver_extra_args", json!({"--audit": "x"}), "flags without dashes"),
+            ("kube_kubeadm_scheduler_extra_args", json!({"v": ["x"]}), "kube_kubeadm_scheduler_extra_args.v"),
+            ("kubelet_config_extra_args", json!([]), "KubeletConfiguration"),
+            ("containerd_registries_mirrors", json!([{"prefix": "../x", "mirrors": []}]), "a list of {prefix"),
+            (
+                "containerd_registries_mirrors",
+                json!([{"prefix": "docker.io", "mirrors": [{"host": "mirror.test"}]}]),
+                "https://HOST",
+            ),
             ("kube_versoin", json!("1"), "one of kube_version"),
         ] {
             let error = answer(name, value).expect_err(name).to_string();

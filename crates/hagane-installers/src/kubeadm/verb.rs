@@ -13,6 +13,8 @@ const FIRST_MASTER: &str = "FirstControlPlaneNode";
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Parts {
     pub(super) playbook: &'static str,
+    /// The master from which the others are managed; chosen on the way where masters were lost.
+    first: Option<String>,
     staying: Vec<String>,
     leaving: Vec<String>,
     lost: Vec<String>,
@@ -22,6 +24,7 @@ impl Parts {
     /// The groups that the playbooks go by.
     pub(super) fn groups(&self) -> Vec<Group> {
         vec![
+            Group::new("hagane_first", self.first.iter().cloned()),
             Group::new("hagane_staying", self.staying.iter().cloned()),
             Group::new("hagane_leaving", self.leaving.iter().cloned()),
             Group::new("hagane_lost", self.lost.iter().cloned()),
@@ -53,25 +56,31 @@ pub(super) fn parts(request: &InstallRequest) -> Result<Parts, InstallerError> {
     let nodes = &request.inventory.nodes;
     let goes = |name: &String| leaving.contains(name) || lost.contains(name);
     let staying = nodes.iter().map(|node| node.name.clone()).filter(|name| !goes(name)).collect();
-    Ok(Parts { playbook: playbook(&request.verb)?, staying, leaving, lost })
+    let recovers = matches!(request.verb, InstallVerb::RecoverControlPlane { .. });
+    let first = masters(request).first().filter(|_| !recovers).map(|name| (*name).clone());
+    Ok(Parts { playbook: playbook(&request.verb), first, staying, leaving, lost })
 }
 
-fn playbook(verb: &InstallVerb) -> Result<&'static str, InstallerError> {
+fn playbook(verb: &InstallVerb) -> &'static str {
     match verb {
         // It converges: nodes that stand are left as they are, but for the routes to new ones.
-        InstallVerb::Install | InstallVerb::AddWorkers(_) | InstallVerb::AddMasters(_) => Ok("site.yml"),
-        InstallVerb::RemoveNodes { .. } => Ok("remove.yml"),
-        InstallVerb::Upgrade { .. } => Ok("upgrade.yml"),
-        InstallVerb::Reset => Ok("reset.yml"),
-        other => Err(invalid("verb", format!("{other:?}"), "another one with this installer")),
+        InstallVerb::Install | InstallVerb::AddWorkers(_) | InstallVerb::AddMasters(_) => "site.yml",
+        InstallVerb::RemoveNodes { .. } => "remove.yml",
+        InstallVerb::Upgrade { .. } => "upgrade.yml",
+        InstallVerb::Reconfigure => "reconfigure.yml",
+        InstallVerb::RenewCertificates => "renew.yml",
+        InstallVerb::Reset => "reset.yml",
+        InstallVerb::RecoverControlPlane { .. } => "recover.yml",
     }
 }
 
+fn masters(request: &InstallRequest) -> Vec<&String> {
+    let masters = request.inventory.nodes.iter().filter(|node| node.roles.contains(&NodeRole::Master));
+    masters.map(|node| &node.name).collect()
+}
+
 fn check_verb(request: &InstallRequest) -> Result<(), InstallerError> {
-    let masters: Vec<&String> = (request.inventory.nodes.iter())
-        .filter(|node| node.roles.contains(&NodeRole::Master))
-        .map(|node| &node.name)
-        .collect();
+    let masters = masters(request);
     let first = masters.first().copied();
     match &request.verb {
         InstallVerb::AddWorkers(names) => check_names("worker to add", names, request),
@@ -102,12 +111,13 @@ fn check_verb(request: &InstallRequest) -> Result<(), InstallerError> {
             if lost.is_empty() || masters.iter().all(|name| lost.contains(name)) {
                 return Err(invalid("lost masters", lost.join(", "), "at least one, and not all of them"));
             }
-            let balanced = request.variables.contains_key("loadbalancer_apiserver");
+            let balanced =
+                ["loadbalancer_apiserver", "kube_vip_address"].iter().any(|name| request.variables.contains_key(*name));
             match lost.iter().find(|name| Some(*name) == first) {
                 Some(name) if !balanced => Err(no(
                     FIRST_MASTER,
                     format!(
-                        "{name} is the first master, whose address all nodes use: no loadbalancer_apiserver is set"
+                        "{name} is the first master, whose address all nodes use: neither loadbalancer_apiserver nor kube_vip_address is set"
                     ),
                 )),
                 _ => Ok(()),
@@ -127,8 +137,8 @@ fn check_names(field: &str, names: &[String], request: &InstallRequest) -> Resul
 
 /// Whether the verb lays something of a payload on hosts.
 pub(super) fn needs_payload(verb: &InstallVerb) -> bool {
-    use InstallVerb::{AddMasters, AddWorkers, Install, Reconfigure, Upgrade};
-    matches!(verb, Install | AddWorkers(_) | AddMasters(_) | Reconfigure | Upgrade { .. })
+    use InstallVerb::{RemoveNodes, RenewCertificates, Reset};
+    !matches!(verb, RemoveNodes { .. } | RenewCertificates | Reset)
 }
 
 /// The version that the request names, where it names one; without one, the version that stands is kept, and the newest

@@ -1,12 +1,9 @@
 //! The installer around an operator's checkout of kubespray.
 
 mod checkout;
-mod download;
 mod memory;
 mod networks;
 mod preflight;
-mod preparation;
-mod source;
 mod steps;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,14 +18,10 @@ use hagane_ports::installer::{
 use serde_json::{Value, json};
 
 pub use checkout::{Checkout, Version};
-pub use download::DownloadError;
 pub use preflight::{AnsibleVersion, CHECKS};
-pub use preparation::{PrepareError, Prepared, Python, Wanted};
-pub use source::{Source, SourceError};
 
 use self::memory::{Memories, Memory};
 use self::preflight::Preflight;
-use self::preparation::Preparation;
 use crate::engine::{Engine, EngineOptions, RunPlan, blocking};
 use crate::run::RunLayout;
 
@@ -48,29 +41,19 @@ const OURS: [&str; 11] = [
 ];
 
 /// What an operator chose for kubespray.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct KubesprayOptions {
-    /// kubespray and the Ansible that runs it.
-    pub wanted: Wanted,
+    /// The checkout, at the tag that the operator wants.
+    pub checkout: PathBuf,
     /// Names of [`CHECKS`] that are left out. Those on the hosts are all left out where the list holds `Hosts`.
     pub skip_checks: BTreeSet<String>,
-}
-
-impl KubesprayOptions {
-    /// A checkout on this machine, run by the engine's own Ansible, with all checks.
-    #[must_use]
-    pub fn of_directory(checkout: PathBuf) -> Self {
-        let wanted = Wanted { home: checkout.clone(), source: Source::Directory(checkout), python: Python::Given };
-        Self { wanted, skip_checks: BTreeSet::new() }
-    }
 }
 
 /// Runs the playbooks of a kubespray checkout.
 #[derive(Clone)]
 pub struct KubesprayInstaller {
     engine: Engine,
-    preparation: Preparation,
-    skip_checks: Arc<BTreeSet<String>>,
+    options: KubesprayOptions,
     asked: Arc<Mutex<Option<Asked>>>,
 }
 
@@ -87,12 +70,7 @@ impl KubesprayInstaller {
     /// # Errors
     /// [`InstallerError::Prerequisite`] where that user is not there.
     pub fn new(engine: EngineOptions, options: KubesprayOptions) -> Result<Self, InstallerError> {
-        Ok(Self {
-            engine: Engine::new(engine)?,
-            preparation: Preparation::of(options.wanted),
-            skip_checks: Arc::new(options.skip_checks),
-            asked: Arc::default(),
-        })
+        Ok(Self { engine: Engine::new(engine)?, options, asked: Arc::default() })
     }
 
     fn memories(&self) -> Memories {
@@ -113,16 +91,21 @@ impl KubesprayInstaller {
 
     /// Reads the checkout, asks Ansible, checks, and says what is to be run.
     fn plan(&self, request: &InstallRequest) -> Result<RunPlan, InstallerError> {
-        let prepared = self.preparation.ready()?;
-        let directory = &prepared.checkout;
+        let directory = &self.options.checkout;
+        let playbook = directory.join("cluster.yml");
+        if !directory.is_absolute() || !playbook.is_file() {
+            return Err(InstallerError::Prerequisite {
+                what: "kubespray".to_owned(),
+                detail: format!("looked for {}; name a checkout by --kubespray-dir", playbook.display()),
+            });
+        }
         if let Some(name) = OURS.iter().find(|name| request.variables.contains_key(**name)) {
             return Err(crate::inventory::invalid("variable", name, "not set by users: the installer sets it itself"));
         }
         let checkout = Checkout::read(directory);
-        let program = || prepared.ansible.clone().or_else(|| self.engine.ansible());
-        let ansible = checkout.ansible.and_then(|_| program()).and_then(|program| self.ask(program));
+        let ansible = checkout.ansible.and_then(|_| self.engine.ansible()).and_then(|program| self.ask(program));
         let memory = self.memories().load(&request.owner_uid)?;
-        let skip = self.skip_checks.as_ref();
+        let skip = &self.options.skip_checks;
         let preflight = Preflight { checkout: &checkout, request, memory: &memory, skip, ansible: ansible.as_ref() };
         preflight.check()?;
         let kubernetes = preflight.kubernetes()?;
@@ -152,7 +135,6 @@ impl KubesprayInstaller {
             own_variables,
             config_lines: config_lines(directory),
             must_read: vec![directory.clone()],
-            ansible: prepared.ansible.clone(),
             tool: Some(described(&checkout, ansible.as_ref())),
             then: json!(then),
         })

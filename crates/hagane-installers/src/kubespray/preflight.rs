@@ -89,7 +89,7 @@ impl Preflight<'_> {
         Err(no(
             "AnsibleVersion",
             format!(
-                "{} needs ansible-core from {from} and below {below}, and {} has {}; without --kubespray-ansible-playbook one is made",
+                "{} needs ansible-core from {from} and below {below}, and {} has {}; `hagane payload kubespray-python` makes one",
                 self.checkout.described(),
                 found.program,
                 found.core
@@ -160,11 +160,7 @@ impl Preflight<'_> {
     fn kubernetes_version(&self) -> Result<(), InstallerError> {
         let Some(wanted) = self.kubernetes()? else { return Ok(()) };
         let accepted = &self.checkout.kubernetes;
-        if accepted.is_empty()
-            || accepted.contains(&wanted)
-            || self.brings_sums_for(wanted)
-            || !installs(&self.request.verb)
-        {
+        if accepted.is_empty() || accepted.contains(&wanted) || !installs(&self.request.verb) {
             return Ok(());
         }
         let (newest, oldest) = (accepted.first(), accepted.last());
@@ -173,13 +169,6 @@ impl Preflight<'_> {
             "KubernetesVersion",
             format!("{} has no checksums for Kubernetes {wanted}; it has them for {range}", self.checkout.described()),
         ))
-    }
-
-    /// Whether the variables hold the digests that the checkout has none of: a mirror may have other versions.
-    fn brings_sums_for(&self, wanted: Version) -> bool {
-        let tables = self.request.variables.get("kubelet_checksums").and_then(Value::as_object);
-        let mut versions = tables.into_iter().flat_map(|tables| tables.values()).filter_map(Value::as_object);
-        versions.any(|versions| versions.contains_key(&self.checkout.spelled(wanted)))
     }
 
     fn kubernetes_skip(&self) -> Result<(), InstallerError> {

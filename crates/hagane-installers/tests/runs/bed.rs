@@ -63,7 +63,7 @@ impl Bed {
         let checkout = directory.path().join("checkout");
         KubesprayInstaller::new(
             options.clone(),
-            KubesprayOptions { skip_checks: ["Hosts".to_owned()].into(), ..KubesprayOptions::of_directory(checkout) },
+            KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() },
         )
         .expect("an installer")
     }

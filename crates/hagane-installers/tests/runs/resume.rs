@@ -35,8 +35,7 @@ impl Bed {
         let runs = directory.path().join("runs");
         let shim = env!("CARGO_BIN_EXE_hagane-installers-lab").into();
         let engine = EngineOptions::new(runs.clone(), crate::ansible_playbook(), shim);
-        let options =
-            KubesprayOptions { skip_checks: ["Hosts".to_owned()].into(), ..KubesprayOptions::of_directory(checkout) };
+        let options = KubesprayOptions { checkout, skip_checks: ["Hosts".to_owned()].into() };
         let installer = KubesprayInstaller::new(engine, options).expect("an installer");
         let bed = Self { installer, tree, runs, _directory: directory };
         // Before each other task: what the test laid down for the hosts of that playbook.

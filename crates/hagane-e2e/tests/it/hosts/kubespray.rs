@@ -1,17 +1,16 @@
 //! The operator's checkout of kubespray, or a small tree of the same shape in its place.
 
-mod mirror;
-mod real;
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use hagane_testkit::lab::Lab;
+use hagane_testkit::road::host_manifests;
 use serde_json::{Value, json};
 
-use super::objects::provisioning;
-use super::site::{ENDED, Site, text};
+use super::objects::{by_mac, provisioning};
+use super::site::{ENDED, Site, in_lab, tasks_started, text};
+use crate::support;
 
 /// What the small tree does: hosts keep what was asked for and which groups Ansible saw; the first master's kubeconfig is left
 /// where kubespray leaves it.
@@ -90,14 +89,9 @@ pub fn wait_succeeded(site: &Site<'_>, name: &str) -> Result<Value> {
 pub fn replay(site: &Site<'_>, run: &Path, further: &[&str]) -> Result<String> {
     let intent = std::fs::read(run.join("intent.json")).context("read the run's intent")?;
     let intent: Value = serde_json::from_slice(&intent).context("the intent is JSON")?;
-    replay_intent(site, &intent, further)
-}
-
-/// Runs what an intent says.
-fn replay_intent(site: &Site<'_>, intent: &Value, further: &[&str]) -> Result<String> {
     let mut words = vec![
         "env".to_owned(),
-        format!("--chdir={}", text(intent, "/workingDirectory")),
+        format!("--chdir={}", text(&intent, "/workingDirectory")),
         "--ignore-environment".to_owned(),
     ];
     for (name, value) in intent["environment"].as_object().context("an environment")? {
@@ -106,7 +100,7 @@ fn replay_intent(site: &Site<'_>, intent: &Value, further: &[&str]) -> Result<St
             words.push(format!("{name}={}", value.as_str().unwrap_or_default()));
         }
     }
-    words.push(text(intent, "/program").to_owned());
+    words.push(text(&intent, "/program").to_owned());
     words.extend(intent["arguments"].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned));
     words.extend(further.iter().map(ToString::to_string));
     let output = site.lab.exec(words)?;
@@ -118,4 +112,37 @@ fn replay_intent(site: &Site<'_>, intent: &Value, further: &[&str]) -> Result<St
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(printed)
+}
+
+/// The real thing, where the operator of the tests has a checkout.
+#[test]
+fn a_checkout_of_kubespray_is_understood() -> Result<()> {
+    let test = "hosts::a_checkout_of_kubespray";
+    let Some(checkout) = std::env::var_os("HAGANE_KUBESPRAY").map(PathBuf::from) else {
+        support::left_out(test, "HAGANE_KUBESPRAY names no checkout of kubespray");
+        return Ok(());
+    };
+    let flags = |_: &Lab| {
+        let playbook = std::env::var("HAGANE_KUBESPRAY_ANSIBLE_PLAYBOOK");
+        let playbook = playbook.map(|playbook| format!("--kubespray-ansible-playbook={playbook}"));
+        Ok([format!("--kubespray-dir={}", checkout.display())].into_iter().chain(playbook).collect())
+    };
+    in_lab(test, &["node:1:1024"], flags, |site| {
+        site.step("a run begins", |site| {
+            site.server.apply(&host_manifests(site.hosts()))?;
+            site.server.apply(&hagane_testkit::road::ssh_secret_manifest(&site.ssh_key()?))?;
+            let mac = site.hosts()[0].mac.clone();
+            site.create(&for_kubespray("real", json!({"masters": [by_mac("node-1", &mac)]})))?;
+            site.wait_provisioning("a task has begun", "real", ENDED, |seen| tasks_started(seen) > 0).map(drop)
+        })?;
+        site.step("syntax and tasks with our inventory", |site| {
+            let run = site.run_directory(&site.provisioning("real")?);
+            replay(site, &run, &["--syntax-check"])?;
+            let tasks = replay(site, &run, &["--list-tasks"])?;
+            ensure!(tasks.contains("kubernetes"), "{tasks}");
+            println!("        {} lines of tasks", tasks.lines().count());
+            Ok(())
+        })?;
+        site.step("the run is cancelled", |site| site.delete(&["provisioning", "real"]))
+    })
 }

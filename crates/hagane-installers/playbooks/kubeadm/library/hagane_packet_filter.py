@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from ansible.module_utils.basic import AnsibleModule
 
 DOCUMENTATION = """
@@ -20,7 +22,8 @@ def without(lines, prefixes):
     """What is left of a table listing: a line goes if any word of it that can name a chain has one of the prefixes."""
     kept = []
     for line in lines:
-        words = line.split()
+        # A comment is one word, whatever stands in it.
+        words = shlex.split(line, comments=False) if line.startswith("-") else line.split()
         named = [words[0][1:]] if line.startswith(":") else [word for before, word in zip(words, words[1:]) if before in ("-A", "-j", "-g")]
         if not any(word.startswith(prefix) for word in named for prefix in prefixes):
             kept.append(line)

@@ -60,7 +60,8 @@ fn sorts_nodes_by_what_becomes_of_them() {
     assert_eq!(parts.playbook, "remove.yml");
     let groups = parts.groups();
     let members: Vec<(&str, String)> = groups.iter().map(|group| (group.name, group.members.join(","))).collect();
-    let expected = [("hagane_staying", "m1,m2,w1"), ("hagane_leaving", "w2"), ("hagane_lost", "m3")];
+    let expected =
+        [("hagane_first", "m1"), ("hagane_staying", "m1,m2,w1"), ("hagane_leaving", "w2"), ("hagane_lost", "m3")];
     assert_eq!(members, expected.map(|(name, list)| (name, list.to_owned())));
 }
 
