@@ -41,6 +41,10 @@ fn simplify(schema: &mut Value) {
     for noise in ["$schema", "title", "nullable", "definitions", "$defs", "components"] {
         fields.remove(noise);
     }
+    // Said where null means something else than absent, which `Option` alone does not say.
+    if fields.remove("x-hagane-nullable").is_some() {
+        fields.insert("nullable".into(), Value::Bool(true));
+    }
     let int_or_string = fields.contains_key("x-kubernetes-int-or-string");
     if !int_or_string {
         unwrap_combinators(fields);
@@ -198,7 +202,7 @@ mod tests {
         if !typed {
             problems.push(format!("{path}: no type"));
         }
-        for forbidden in ["$ref", "nullable", "oneOf", "allOf", "const", "definitions", "$defs"] {
+        for forbidden in ["$ref", "oneOf", "allOf", "const", "definitions", "$defs"] {
             if fields.contains_key(forbidden) {
                 problems.push(format!("{path}: {forbidden}"));
             }
