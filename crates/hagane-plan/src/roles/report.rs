@@ -255,9 +255,12 @@ pub(super) fn report(
             assignments.push(new_assignment(problem, *demand, *host, &serving, spread));
         }
     }
-    let taken: HashSet<&str> = assignments.iter().map(|assignment| assignment.host.as_str()).collect();
+    let mut taken = vec![false; problem.by_rank.len()];
+    chosen.values().for_each(|host| taken[problem.pool[*host as usize] as usize] = true);
+    let kept: HashSet<&str> = recorded.iter().map(|entry| entry.host.as_str()).collect();
     let ranked = (0_u32..).zip(problem.by_rank.iter().map(|index| &problem.hosts[*index as usize]));
-    let left: Vec<(u32, &HostFacts)> = ranked.filter(|(_, host)| !taken.contains(host.name.as_str())).collect();
+    let left: Vec<(u32, &HostFacts)> =
+        ranked.filter(|(rank, host)| !taken[*rank as usize] && !kept.contains(host.name.as_str())).collect();
     let mut spare = Spare::default();
     left.iter().filter(|(_, host)| host.available == Availability::Free).for_each(|(_, host)| spare.add(host));
     let unsatisfied = short::unsatisfied(problem, violations, &left, &assignments);
