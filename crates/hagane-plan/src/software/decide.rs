@@ -166,7 +166,9 @@ fn questions(facts: &Facts, views: &[View], closed: Option<&Closed>) -> Vec<Ques
             Some((JobStep::Rebooting, _)) => question.boot = true,
             Some((JobStep::Uncordoning, _)) => question.state = true,
             None if is_due(facts, &view.host) && (closed.is_none() || facts.deleting.is_some()) => {
-                question.state = facts.spec.drain == Some(true) && facts.deleting.is_none();
+                // A node that nothing is asked for on is not drained.
+                let drains = facts.spec.drain == Some(true) && facts.deleting.is_none();
+                question.state = drains && !question.packages.is_empty();
             }
             None if check_due(facts, &view.host)
                 && closed.is_none_or(|closed| closed.reason == Reason::ClusterBusy) => {}

@@ -160,7 +160,9 @@ impl World {
             ended = !matches!(answered.unit, UnitSeen::Running(_));
             answered.output.clone_from(&host.output);
         }
-        if ended {
+        // As hosts are really asked: who is asked about a node or a boot alone is not asked for packages.
+        let alone = question.drain || question.boot || (question.state && question.packages.is_empty());
+        if ended && !alone {
             let has = |name: &String| host.packages.get(name).map(|version| (name.clone(), version.clone()));
             answered.packages = Some(question.packages.iter().filter_map(has).collect());
             answered.reboot_required = host.reboot_required;
