@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::kubespray::{for_kubespray, small_tree, wait_succeeded};
 use super::objects::by_mac;
 use super::site::{ENDED, SAID, Site, condition, in_lab, text};
+use crate::support;
 
 /// Name of the cluster, and of the Software in the form of the founding document.
 const CLUSTER: &str = "edge-2";
@@ -48,6 +49,10 @@ echo 'deb [trusted=yes] file:/srv/lab-packages ./' >/etc/apt/sources.list.d/lab.
 
 #[test]
 fn packages_come_change_drift_and_go() -> Result<()> {
+    if support::slow() && !support::long() {
+        support::left_out("hosts::software", "it takes minutes in a lab of its own: HAGANE_SLOW_TESTS is not long");
+        return Ok(());
+    }
     in_lab("hosts::software", &HOSTS, small_tree, |site| {
         site.step("two hosts of a cluster that was installed", |site| standing(site))?;
         site.step("names and versions that are none are refused", |site| refused(site))?;
@@ -59,7 +64,7 @@ fn packages_come_change_drift_and_go() -> Result<()> {
         site.step("a package that nobody offers", |site| unknown(site))?;
         site.step("a reboot where one is required", |site| reboot(site))?;
         site.step("a dead host does not hold up the end", |site| dead_host(site))?;
-        site.step("what came is gone, what was there stays", |site| deletion(site))
+        site.step("the guide; then what came is gone, what was there stays", |site| deletion(site))
     })
 }
 
@@ -287,8 +292,41 @@ fn dead_host(site: &Site<'_>) -> Result<()> {
     })
 }
 
+/// Runs every command of the guide, in order; the last one deletes the object.
+fn guide(site: &Site<'_>) -> Result<()> {
+    let guide = include_str!("../../../../../docs/guides/software.md");
+    let fenced = |language: &str| {
+        let opened = format!("```{language}\n");
+        let parts: Vec<&str> = guide.split(&opened).skip(1).collect();
+        parts.into_iter().filter_map(|rest| Some(rest.split_once("```")?.0.to_owned())).collect::<Vec<_>>()
+    };
+    let file = site.server.kubeconfig().with_file_name("tools.yaml");
+    let manifest = fenced("yaml").into_iter().next().context("the guide has a manifest")?;
+    std::fs::write(&file, manifest).context("save the manifest")?;
+    let file = file.display().to_string();
+    let directory = |program: &std::path::Path| program.parent().map(|path| path.display().to_string());
+    let programs = [directory(&site.tools.hagane), directory(&site.tools.kubectl), std::env::var("PATH").ok()];
+    let path = programs.into_iter().flatten().collect::<Vec<_>>().join(":");
+    let blocks = fenced("sh");
+    ensure!(blocks.len() >= 5, "the guide has {} blocks of commands", blocks.len());
+    let mut said = String::new();
+    for block in &blocks {
+        let command = block.replace("tools.yaml", &file);
+        let mut shell = site.lab.command(["sh", "-euc", &command]);
+        shell.env("PATH", &path).env("KUBECONFIG", site.server.kubeconfig()).stdin(Stdio::null());
+        let output = shell.output().context("run a block of the guide")?;
+        let words = String::from_utf8_lossy(&output.stdout);
+        ensure!(output.status.success(), "{block}: {words}{}", String::from_utf8_lossy(&output.stderr));
+        said.push_str(&words);
+    }
+    for part in ["jq 1.6-2.1", "Setting up jq (1.6-2.1)", "MASTER_head", "deleted"] {
+        ensure!(said.contains(part), "{part:?} is not in {said}");
+    }
+    Ok(())
+}
+
 fn deletion(site: &Site<'_>) -> Result<()> {
-    site.delete(&["software", NAME])?;
+    guide(site)?;
     for (host, package) in [("one", "jq"), ("one", "lab-slow"), ("two", "htop"), ("three", "htop")] {
         expect_version(site, host, package, None)?;
     }
