@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{InstalledCluster, PlannedRun, ProvisioningSpec, RolePlan};
+use hagane_api::bpa::provisioning::{InstalledCluster, InstalledNode, PlannedRun, ProvisioningSpec, RolePlan};
 use hagane_api::bpa::reasons::{RunVerb, RunWord};
 use hagane_api::quantity::{MemoryMib, MilliCpus};
 
@@ -73,6 +73,20 @@ pub struct Facts {
     pub secret: SecretFact,
     /// Who we are: the value that our runs carry as holder. It outlives a restart.
     pub holder: String,
+}
+
+impl Facts {
+    /// Whether the host of a node that stands is gone, or used by somebody else.
+    pub(super) fn has_lost(&self, node: &InstalledNode) -> bool {
+        let host = self.hosts.iter().find(|host| host.uid == node.host_uid);
+        host.is_none_or(|host| matches!(host.claim, Claim::Other(_)))
+    }
+
+    /// Whether a run leaves a node out: a recovery is for the masters, and workers that are lost leave after it.
+    pub(super) fn leaves_out(&self, run: &RunRecord, node: &InstalledNode) -> bool {
+        let is_worker = !node.roles.iter().any(|role| role == "master");
+        run.verb == RunVerb::RecoverControlPlane && is_worker && self.has_lost(node)
+    }
 }
 
 /// Who owns the name of the cluster, over all namespaces and kinds.

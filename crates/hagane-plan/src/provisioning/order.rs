@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use hagane_api::bpa::provisioning::{Installer, ProvisioningSpec};
+use hagane_api::bpa::provisioning::{InstalledNode, Installer, ProvisioningSpec};
 use hagane_api::bpa::reasons::RunVerb;
 use serde_json::Value;
 
@@ -223,7 +223,8 @@ fn nodes(facts: &Facts, spec: &ProvisioningSpec, run: &RunRecord) -> Option<Vec<
         Some(())
     };
     let standing = facts.installed.as_ref().filter(|_| run.verb != RunVerb::Install);
-    for known in standing.iter().flat_map(|cluster| &cluster.nodes) {
+    let in_use = |node: &&InstalledNode| !facts.leaves_out(run, node);
+    for known in standing.iter().flat_map(|cluster| &cluster.nodes).filter(in_use) {
         let entry = planned.iter().find(|entry| entry.node == known.node && entry.host_uid == known.host_uid);
         let address = entry.map_or(&known.address, |entry| &entry.address);
         add(&known.node, &known.host, address, &known.roles)?;

@@ -7,7 +7,7 @@ use hagane_api::bpa::provisioning::{InstalledCluster, InstalledNode, PlannedRun,
 use hagane_api::bpa::reasons::{ProvisioningReason as Reason, RunVerb};
 
 use super::super::demands::{Wanted, roles};
-use super::super::facts::{Claim, Facts};
+use super::super::facts::Facts;
 use super::super::order::{Settings, asked_version, change_id, compare_settings};
 use super::stands::is_master;
 use crate::decision::names;
@@ -61,7 +61,7 @@ impl<'a> View<'a> {
 
     /// Nodes whose hosts are gone.
     fn lost(&self) -> Option<Change> {
-        let lost: Vec<&InstalledNode> = self.standing.nodes.iter().filter(|node| is_lost(self.facts, node)).collect();
+        let lost: Vec<&InstalledNode> = self.standing.nodes.iter().filter(|node| self.facts.has_lost(node)).collect();
         if lost.is_empty() {
             return None;
         }
@@ -187,11 +187,6 @@ pub(super) fn named(facts: &Facts, standing: &InstalledCluster, planned: Planned
     let purpose =
         serde_json::json!([planned.verb.as_str(), planned.nodes, planned.lost, planned.to_version, renews, settings]);
     PlannedRun { id: change_id(facts, &standing.run, &purpose), ..planned }
-}
-
-fn is_lost(facts: &Facts, node: &InstalledNode) -> bool {
-    let host = facts.hosts.iter().find(|host| host.uid == node.host_uid);
-    host.is_none_or(|host| matches!(host.claim, Claim::Other(_)))
 }
 
 fn told_lost(node: &InstalledNode) -> String {

@@ -162,7 +162,8 @@ fn hosts_stand(facts: &Facts, run: &RunRecord) -> bool {
         return facts.plan.is_some() && plan.clone().all(|entry| ours(&entry.host_uid));
     };
     let lives = |node: &String| !run.lost.contains(node);
-    let stands = standing.nodes.iter().filter(|node| lives(&node.node)).all(|node| ours(&node.host_uid));
+    let mut used = standing.nodes.iter().filter(|node| lives(&node.node) && !facts.leaves_out(run, node));
+    let stands = used.all(|node| ours(&node.host_uid));
     let is_known = |node: &String| standing.nodes.iter().any(|known| known.node == *node);
     let mut moves = plan.filter(|entry| run.nodes.contains(&entry.node) && !is_known(&entry.node));
     stands && moves.all(|entry| !lives(&entry.node) || ours(&entry.host_uid))
