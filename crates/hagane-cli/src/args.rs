@@ -27,7 +27,7 @@ pub enum Command {
     Controllers(Box<ControllersArgs>),
     /// Print the CustomResourceDefinitions (apiextensions.k8s.io/v1), to be applied to a real Kubernetes.
     Crds(CrdsArgs),
-    /// Show which host would play which role. Exit code 0 when every demand is met, 2 when not, 1 on an error.
+    /// Show which host would play which role, and the run that a cluster that stands would need. Exit code 0 when every demand is met, 2 when not, 1 on an error.
     Plan(PlanArgs),
     /// Show an object in full: phase, conditions, plan, progress, events.
     Describe(DescribeArgs),
@@ -38,6 +38,8 @@ pub enum Command {
     Logs(LogsArgs),
     /// End an installer run, with everything that it started, and wait until it has ended.
     Cancel(CancelArgs),
+    /// Let a planned run begin that waits because it may lose data, and say what it does.
+    Approve(ApproveArgs),
     /// Wait for an object to reach a phase or condition, and say what it waits for.
     Wait(WaitArgs),
     /// Check that what the system needs is there and answers.
@@ -312,7 +314,7 @@ pub struct LogsArgs {
     pub api: ApiArgs,
 }
 
-/// What `cancel` knows.
+/// What `cancel` and `approve` know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CancelSubject {
     /// A Provisioning.
@@ -335,6 +337,21 @@ pub struct CancelArgs {
     /// Seconds to wait for the end at most.
     #[arg(long, default_value_t = 60)]
     pub timeout: u64,
+    #[command(flatten)]
+    #[allow(missing_docs, reason = "flattened: its fields are documented")]
+    pub api: ApiArgs,
+}
+
+/// Arguments of `approve`.
+#[derive(Clone, Debug, Args)]
+pub struct ApproveArgs {
+    /// What the run is planned for.
+    pub subject: CancelSubject,
+    /// Its name.
+    pub name: String,
+    /// Id of the run that is meant, as `status.plannedRun.id` and `describe` show it: refused where another one is planned by now.
+    #[arg(long, value_name = "ID")]
+    pub run: Option<String>,
     #[command(flatten)]
     #[allow(missing_docs, reason = "flattened: its fields are documented")]
     pub api: ApiArgs,

@@ -49,6 +49,7 @@ pub(crate) fn page(resource: &str, object: &DynamicObject, events: &[Event], now
     text.push_str(&plan(status));
     let hosts = crate::software::rows(status);
     text.push_str(&with_header("Hosts", &["NODE", "HOST", "STATE", "PACKAGES", "MESSAGE"], hosts));
+    text.push_str(&run::planned(status, object.metadata.name.as_deref().unwrap_or_default()));
     text.push_str(&run::section_of(status, now));
     text.push_str(&facts(status));
     text.push_str(&event_lines(events, now));

@@ -5,6 +5,7 @@
 //! run by the `hagane` binary.
 #![warn(missing_docs)]
 
+mod approve;
 pub mod args;
 mod cancel;
 mod connect;
@@ -17,6 +18,7 @@ mod kubeconfig;
 mod logs;
 mod output;
 mod plan;
+mod plan_run;
 mod resource;
 mod service;
 mod software;
@@ -44,6 +46,7 @@ pub async fn run(command: Command, read_log: ReadLog) -> Result<Outcome, CliErro
         Command::Get(GetCommand::Kubeconfig(args)) => get::kubeconfig(&args).await?,
         Command::Logs(args) => logs::run(&args, read_log).await?,
         Command::Cancel(args) => cancel::run(&args).await?,
+        Command::Approve(args) => approve::run(&args).await?,
         Command::Wait(args) => wait::run(&args).await?,
         Command::Doctor(args) => doctor::run(&args).await?,
         Command::Service(command) => service::run(&command).await?,

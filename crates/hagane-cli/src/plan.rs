@@ -8,16 +8,18 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-use hagane_api::bpa::provisioning::{ProvisioningSpec, ProvisioningStatus};
-use hagane_api::keys::PROVISIONING_CLUSTER_LABEL;
+use hagane_api::bpa::provisioning::{PlannedRun, ProvisioningSpec, ProvisioningStatus};
+use hagane_api::keys::{PROVISIONING_CLUSTER_LABEL, RENEW_CERTIFICATES_ANNOTATION};
 use hagane_api::metal3::{BareMetalHostSpec, BareMetalHostStatus};
 use hagane_plan::host::{HostInput, consumer_name, host_facts, mark_duplicate_macs};
-use hagane_plan::provisioning::{Claim, Host, Wanted, assign_roles, wanted};
+use hagane_plan::provisioning::{Claim, Host, Preview, Wanted, assign_roles, wanted};
 use hagane_plan::roles::{Availability, HostFacts, Plan, Rejected, Spare};
 use kube::api::DynamicObject;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::args::{PlanArgs, Subject};
+use crate::plan_run::{self, NextRun};
 use crate::resource::kinds_of;
 use crate::unknown::unknown_field;
 use crate::{CliError, connect, output};
@@ -41,16 +43,30 @@ async fn answer(args: &PlanArgs) -> Result<(String, bool), CliError> {
     if let Some(kubeconfig) = &args.kubeconfig {
         input.add_api(&connect::client(kubeconfig).await?).await?;
     }
-    let plan = plan(&input)?;
+    let (plan, runs) = plan_with_runs(&input)?;
     let text = match args.output {
-        Some(format) => output::render(&plan, format)?,
-        None => table(&plan)?,
+        Some(format) => output::render(&Shown { plan: &plan, runs: &runs }, format)?,
+        None => table(&plan)? + &gap(&runs) + &plan_run::table(&runs),
     };
     Ok((text, plan.is_complete()))
 }
 
+/// The plan's table comes first: there is a node, or a demand that is not met.
+fn gap(runs: &[NextRun]) -> String {
+    if runs.is_empty() { String::new() } else { "\n".to_owned() }
+}
+
+/// The plan, and the runs that clusters which stand would need.
+#[derive(Serialize)]
+struct Shown<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    #[serde(skip_serializing_if = "<[NextRun]>::is_empty")]
+    runs: &'a [NextRun],
+}
+
 /// One plan for all Provisionings: each is planned after those before it, with the hosts of its namespace that they left.
-fn plan(input: &Input) -> Result<Plan, CliError> {
+fn plan_with_runs(input: &Input) -> Result<(Plan, Vec<NextRun>), CliError> {
     if input.provisionings.is_empty() {
         return Err(CliError::NotYet("no Provisioning in the input: give one by --filename".to_owned()));
     }
@@ -59,10 +75,13 @@ fn plan(input: &Input) -> Result<Plan, CliError> {
         sites.entry(input.namespace_of(object)).or_default().add(object);
     }
     let mut whole = Plan::default();
+    let mut runs = Vec::new();
     for (path, object) in &input.provisionings {
         let wish = Wish::read(path, object)?;
         let site = sites.entry(input.namespace_of(object)).or_default();
-        let part = assign_roles(wish.status.plan.as_ref(), &wish.wanted, &site.hosts_for(&wish));
+        let hosts = site.hosts_for(&wish);
+        let part = assign_roles(wish.status.plan.as_ref(), &wish.wanted, &hosts);
+        runs.extend(NextRun::of(object.metadata.name.as_deref().unwrap_or_default(), wish.preview(hosts)));
         for assignment in &part.assignments {
             site.taken.insert(assignment.host.clone(), format!("node {}", assignment.node));
         }
@@ -76,7 +95,7 @@ fn plan(input: &Input) -> Result<Plan, CliError> {
         whole.spare += site.spare;
         whole.rejected.extend(site.rejected.into_iter().filter(|entry| !site.taken.contains_key(&entry.host)));
     }
-    Ok(whole)
+    Ok((whole, runs))
 }
 
 /// The hosts of a namespace.
@@ -125,6 +144,9 @@ impl Site {
 /// A Provisioning that is asked for.
 struct Wish {
     uid: Option<String>,
+    cluster: String,
+    renew: Option<String>,
+    spec: ProvisioningSpec,
     status: ProvisioningStatus,
     wanted: Wanted,
 }
@@ -152,7 +174,14 @@ impl Wish {
         let cluster = recorded.or(label.filter(|label| !label.is_empty())).unwrap_or(&name);
         let wanted = wanted(&spec, cluster, status.plan.as_ref())
             .map_err(|errors| content(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")))?;
-        Ok(Self { uid: object.metadata.uid.clone(), status, wanted })
+        let noted = object.metadata.annotations.as_ref();
+        let renew = noted.and_then(|all| all.get(RENEW_CERTIFICATES_ANNOTATION)).cloned();
+        Ok(Self { uid: object.metadata.uid.clone(), cluster: cluster.clone(), renew, spec, status, wanted })
+    }
+
+    fn preview(&self, hosts: Vec<Host>) -> Result<Option<PlannedRun>, String> {
+        let (cluster, renew) = (self.cluster.as_str(), self.renew.as_deref());
+        Preview { cluster, spec: &self.spec, status: &self.status, renew, hosts }.planned_run()
     }
 
     fn stored_uid(&self, host: &str) -> Option<String> {

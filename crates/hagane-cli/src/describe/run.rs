@@ -5,6 +5,25 @@ use serde_json::Value;
 
 use super::{field, section, with_header};
 
+/// The run that comes next, and what it waits for.
+pub(super) fn planned(status: &Value, name: &str) -> String {
+    let Some(run) = status.get("plannedRun").filter(|run| run.is_object()) else { return String::new() };
+    let mut rows = Vec::new();
+    for (label, pointer) in [("For:", "/verb"), ("From:", "/fromVersion"), ("To:", "/toVersion"), ("Why:", "/reason")] {
+        rows.extend(field(run, pointer).map(|value| vec![label.to_owned(), value.to_owned()]));
+    }
+    for (label, list) in [("Nodes:", "nodes"), ("Lost:", "lost")] {
+        let names = super::strings(run.get(list));
+        rows.extend((!names.is_empty()).then(|| vec![label.to_owned(), names.replace("; ", ", ")]));
+    }
+    if run.get("needsApproval").and_then(Value::as_bool) == Some(true) {
+        let waits = format!("data may be lost: `hagane approve provisioning {name}` lets it begin");
+        rows.push(vec!["Approval:".to_owned(), waits]);
+    }
+    rows.extend(field(run, "/id").map(|id| vec!["Id:".to_owned(), id.to_owned()]));
+    section("Planned run", &rows)
+}
+
 /// What is told of the run, and the last lines of what failed.
 pub(super) fn section_of(status: &Value, now: Timestamp) -> String {
     let Some(run) = status.get("run").filter(|run| run.is_object()) else { return String::new() };

@@ -35,6 +35,10 @@ fn read(text: &str) -> Result<Input, CliError> {
     Ok(input)
 }
 
+fn plan(input: &Input) -> Result<Plan, CliError> {
+    plan_with_runs(input).map(|(plan, _)| plan)
+}
+
 fn planned(text: &str) -> Result<Plan, CliError> {
     plan(&read(text)?)
 }
@@ -254,4 +258,37 @@ async fn the_guide_about_choosing_hosts_shows_what_is_printed() {
         }
     }
     assert!(commands >= 4 && printed.is_none(), "{commands} commands, or one without its output");
+}
+
+/// A site whose cluster stands with two workers, as the API has it, and asks for this many.
+fn standing(replicas: i64) -> String {
+    let node = |node: &str, role: &str, host: &str| json!({"node": node, "roles": [role], "host": host, "hostUid": format!("uid-{host}")});
+    let nodes = json!([
+        node("edge-1-master-1", "master", "big"),
+        node("edge-1-worker-1", "worker", "small"),
+        node("edge-1-worker-2", "worker", "third")
+    ]);
+    let plan = json!({"generation": 1, "assignments": nodes, "nextMasterIndex": 2, "nextWorkerIndex": 3});
+    let settings = hagane_plan::provisioning::settings(&ProvisioningSpec::default());
+    let installed = json!({"run": "u-1", "nodes": nodes, "kubernetesVersion": "1.36.1", "settings": settings});
+    let status =
+        json!({"plan": plan, "installed": installed, "cluster": "edge-1", "kubeconfigSecret": "edge-1-kubeconfig"});
+    let third = "---\napiVersion: metal3.io/v1alpha1\nkind: BareMetalHost\nmetadata: {name: third}\nstatus: {hardware: {cpu: {count: 1}, ramMebibytes: 2048, nics: [{mac: \"52:54:00:00:00:03\", ip: 192.0.2.3}]}}\n";
+    SITE.replace("replicas: 1}", &format!("replicas: {replicas}}}\nstatus: {status}")) + third
+}
+
+#[test]
+fn shows_the_run_that_a_change_of_a_standing_cluster_needs() {
+    let runs = |text: &str| plan_with_runs(&read(text).expect("a good site")).expect("a plan").1;
+    assert_eq!((runs(SITE), runs(&standing(2))), (Vec::new(), Vec::new()), "nothing stands, and nothing changes");
+    let told = |runs: &[NextRun]| serde_json::to_value(runs).expect("JSON")[0].clone();
+    let leaves = told(&runs(&standing(1)));
+    assert_eq!((&leaves["verb"], &leaves["nodes"]), (&json!("RemoveNodes"), &json!(["edge-1-worker-2"])), "{leaves}");
+    assert_eq!(leaves["needsApproval"], false);
+    let joins = runs(&standing(3));
+    assert_eq!(told(&joins)["verb"], "AddWorkers");
+    let page = plan_run::table(&joins);
+    assert!(page.contains("edge-1        AddWorkers  edge-1-worker-3  -"), "{page}");
+    let skips = told(&runs(&standing(2).replace("replicas: 2}", "replicas: 2, kubernetesVersion: 1.39.0}")));
+    assert!(skips["verb"].is_null() && skips["reason"].as_str().is_some_and(|told| told.contains("1.37")), "{skips}");
 }

@@ -79,13 +79,16 @@ fn unplanned(facts: &Facts, mut decision: Decision) -> Decision {
     decision
 }
 
-/// The run that a cluster that stands needs next, and has not begun.
-#[must_use]
-pub fn planned_run(facts: &Facts) -> Option<PlannedRun> {
-    let standing = standing(facts)?;
-    match change(facts, &standing, &wanted_now(facts).ok()?) {
-        Change::Run(planned) | Change::Join(planned) => Some(planned),
-        Change::None | Change::Unsupported(..) => None,
+/// The run that a cluster that stands needs next, and has not begun; `None` where it needs none, or nothing stands.
+///
+/// # Errors
+/// What is asked for and not carried out, one line.
+pub fn planned_run(facts: &Facts) -> Result<Option<PlannedRun>, String> {
+    let (Some(standing), Ok(wanted)) = (standing(facts), wanted_now(facts)) else { return Ok(None) };
+    match change(facts, &standing, &wanted) {
+        Change::Run(planned) | Change::Join(planned) => Ok(Some(planned)),
+        Change::None => Ok(None),
+        Change::Unsupported(_, message) => Err(message),
     }
 }
 

@@ -21,6 +21,7 @@ mod decide;
 mod demands;
 mod facts;
 mod order;
+mod preview;
 #[cfg(test)]
 mod tests;
 
@@ -31,7 +32,8 @@ pub use facts::{
     Claim, Facts, Host, HostCheck, HostCheckResult, KubeconfigFact, Login, NameOwner, RunEnd, RunRecord, RunSeen,
     SecretFact, StartFact, StartFailure,
 };
-pub use order::{InstallOrder, OrderNode, asked_version, run_id, time_limit};
+pub use order::{InstallOrder, OrderNode, asked_version, run_id, settings, time_limit};
+pub use preview::Preview;
 
 use hagane_api::bpa::provisioning::{PlannedRun, RolePlan};
 use hagane_api::bpa::reasons::{ProvisioningPhase, ProvisioningWait, RunVerb};
