@@ -39,6 +39,10 @@ pub struct ProvisioningSpec {
     /// nothing: the condition `PluginIgnored` names it.
     #[serde(rename = "KUDPlugins", default, skip_serializing_if = "Vec::is_empty")]
     pub kud_plugins: Vec<String>,
+    /// CIDR in which the address of a host is looked for where it does not say by `bootMACAddress` which of its NICs it boots
+    /// from; the first known address where not given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node_subnet: Option<String>,
     /// The cluster's pod CIDR.
     #[serde(rename = "PodSubnet", default, skip_serializing_if = "Option::is_none")]
     pub pod_subnet: Option<String>,
@@ -239,6 +243,9 @@ pub struct Assignment {
     /// Address of the host.
     #[serde(default)]
     pub address: String,
+    /// Which NIC the address is of, and why that one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub address_reason: String,
     /// Why this host, one reason a line.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasons: Vec<String>,
@@ -299,7 +306,12 @@ pub fn validate_spec(spec: &ProvisioningSpec) -> Vec<FieldError> {
     let mut errors = Vec::new();
     super::demand::check(&mut errors, spec);
     super::checks::check(&mut errors, spec);
-    for (field, cidr) in [("spec.PodSubnet", &spec.pod_subnet), ("spec.serviceSubnet", &spec.service_subnet)] {
+    let cidrs = [
+        ("spec.PodSubnet", &spec.pod_subnet),
+        ("spec.serviceSubnet", &spec.service_subnet),
+        ("spec.nodeSubnet", &spec.node_subnet),
+    ];
+    for (field, cidr) in cidrs {
         if let Some(cidr) = cidr.as_ref().filter(|text| !text.is_empty())
             && cidr.parse::<ipnet::IpNet>().is_err()
         {
@@ -364,6 +376,7 @@ mod tests {
                 "spec.workers[0].b.mac-address: Duplicate value",
             ),
             (json!({"master": {}, "PodSubnet": "10.0.0.0/99"}), "spec.PodSubnet: Invalid value"),
+            (json!({"master": {}, "nodeSubnet": "eth0"}), "spec.nodeSubnet: Invalid value: \"eth0\": must be a CIDR"),
         ] {
             let found = errors(&spec);
             assert!(found.len() == 1 && found[0].starts_with(start), "{spec}: {found:?}");

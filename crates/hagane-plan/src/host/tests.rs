@@ -75,7 +75,7 @@ fn a_nic_without_an_address_of_its_own_matches_nothing() {
     let mac = "52:54:00:aa:bb:0b".parse().expect("a MAC address");
     assert_eq!(facts.nics.as_ref().map(Vec::len), Some(1));
     assert!(facts.has_mac(mac));
-    assert_eq!(facts.address(Some(mac)).map(|address| address.to_string()).as_deref(), Some("192.0.2.21"));
+    assert_eq!(facts.address(Some(mac), None).map(|found| found.address.to_string()).as_deref(), Some("192.0.2.21"));
 }
 
 #[test]
@@ -88,9 +88,34 @@ fn a_nic_that_is_listed_twice_is_one_with_its_ipv4_address() {
     object.spec.boot_mac_address = Some("52:54:00:00:00:02".to_owned());
     let facts = read(&object);
     assert_eq!(facts.nics.as_ref().map(Vec::len), Some(2));
-    assert_eq!(facts.address(None).map(|address| address.to_string()).as_deref(), Some("192.0.2.2"), "the boot NIC's");
+    assert_eq!(
+        facts.address(None, None).map(|found| found.address.to_string()).as_deref(),
+        Some("192.0.2.2"),
+        "the boot NIC's"
+    );
     let first = "52:54:00:00:00:01".parse().expect("a MAC address");
-    assert_eq!(facts.address(Some(first)).map(|address| address.to_string()).as_deref(), Some("192.0.2.1"));
+    assert_eq!(facts.address(Some(first), None).map(|found| found.address.to_string()).as_deref(), Some("192.0.2.1"));
+}
+
+#[test]
+fn the_address_is_that_of_the_boot_nic_else_the_one_in_the_subnet() {
+    let hardware = json!({"nics": [
+        {"mac": "52:54:00:00:00:01", "ip": "192.0.2.1"}, {"mac": "52:54:00:00:00:02", "ip": "198.51.100.2"},
+    ]});
+    let mut object = object(&hardware);
+    object.spec.boot_mac_address = None;
+    let told = |object: &_, subnet: Option<&str>| {
+        let subnet = subnet.map(|subnet| subnet.parse().expect("a subnet"));
+        read(object).address(None, subnet).map(|found| (found.address.to_string(), found.reason))
+    };
+    let of = |address: &str, reason: &str| Some((address.to_owned(), reason.to_owned()));
+    assert_eq!(told(&object, None), of("192.0.2.1", "of NIC 52:54:00:00:00:01, the first with an address"));
+    let in_subnet = "of NIC 52:54:00:00:00:02, in spec.nodeSubnet 198.51.100.0/24";
+    assert_eq!(told(&object, Some("198.51.100.0/24")), of("198.51.100.2", in_subnet));
+    assert_eq!(told(&object, Some("203.0.113.0/24")), None);
+    object.spec.boot_mac_address = Some("52:54:00:00:00:01".to_owned());
+    let boots = "of the NIC that it boots from, 52:54:00:00:00:01";
+    assert_eq!(told(&object, Some("198.51.100.0/24")), of("192.0.2.1", boots));
 }
 
 #[test]

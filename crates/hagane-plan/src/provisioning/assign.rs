@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use hagane_api::bpa::provisioning::{Assignment, RolePlan};
+use ipnet::IpNet;
 
 use super::demands::Wanted;
 use super::facts::{Claim, Host};
@@ -33,20 +34,25 @@ pub fn assign_roles(stored: Option<&RolePlan>, wanted: &Wanted, hosts: &[Host]) 
             host: entry.host.clone(),
         })
         .collect();
-    let hosts: Vec<HostFacts> = hosts.iter().map(usable).collect();
+    let hosts: Vec<HostFacts> = hosts.iter().map(|host| usable(host, wanted.node_subnet)).collect();
     plan_roles(&hosts, &wanted.demands, &recorded)
 }
 
 /// The host as the planner may use it: a claim of ours is none, and a host without an address cannot be installed.
-fn usable(host: &Host) -> HostFacts {
+fn usable(host: &Host, subnet: Option<IpNet>) -> HostFacts {
     let facts = host.facts.clone();
     let available = match (&host.claim, &facts.available) {
         (Claim::Other(who), _) => Availability::ClaimedBy(who.clone()),
         (_, Availability::ClaimedBy(_)) => Availability::Free,
         (_, other) => other.clone(),
     };
-    if available == Availability::Free && facts.address(None).is_none() {
-        return HostFacts { available: Availability::NotReady("no address is known".to_owned()), ..facts };
+    if available == Availability::Free && facts.address(None, subnet).is_none() {
+        let elsewhere = facts.address(None, None).zip(subnet);
+        let problem = elsewhere.map_or_else(
+            || "no address is known".to_owned(),
+            |(found, subnet)| format!("{} is not in spec.nodeSubnet {subnet}", found.address),
+        );
+        return HostFacts { available: Availability::NotReady(problem), ..facts };
     }
     HostFacts { available, ..facts }
 }

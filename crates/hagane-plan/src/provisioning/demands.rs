@@ -7,6 +7,7 @@ use hagane_api::bpa::provisioning::{Assignment, ProvisioningSpec, RolePlan, vali
 use hagane_api::field::FieldError;
 use hagane_api::names::dns_label_problem;
 use hagane_api::quantity::{ByteSize, MilliCpus, Quantity};
+use ipnet::IpNet;
 
 use crate::roles::{Demand, Needs, NodeRole};
 
@@ -19,6 +20,8 @@ pub struct Wanted {
     pub next_master_index: i64,
     /// The next number for a worker by size, once these nodes are stored.
     pub next_worker_index: i64,
+    /// Where the address of a host is looked for that does not tell which NIC it boots from.
+    pub node_subnet: Option<IpNet>,
 }
 
 /// Translates a spec. Nodes by size that the stored plan names keep their names; further ones get numbers that were
@@ -50,7 +53,8 @@ pub fn wanted(spec: &ProvisioningSpec, cluster: &str, plan: Option<&RolePlan>) -
         demands.iter_mut().for_each(|demand| demand.roles.push(NodeRole::Worker));
     }
     demands.sort_by_key(|demand| !demand.is_master());
-    Ok(Wanted { demands, next_master_index, next_worker_index })
+    let node_subnet = spec.node_subnet.as_ref().and_then(|subnet| subnet.parse().ok());
+    Ok(Wanted { demands, next_master_index, next_worker_index, node_subnet })
 }
 
 /// Roles as the stored plan spells them.

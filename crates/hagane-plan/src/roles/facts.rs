@@ -6,6 +6,7 @@ use std::net::IpAddr;
 
 use hagane_api::mac::MacAddress;
 use hagane_api::quantity::{ByteSize, MemoryMib, MilliCpus};
+use ipnet::IpNet;
 
 /// A network interface of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +62,37 @@ pub struct HostFacts {
     pub available: Availability,
 }
 
+/// Where a host is reached, and why there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostAddress {
+    /// The address.
+    pub address: IpAddr,
+    /// Which NIC it is of, one line.
+    pub reason: String,
+}
+
 impl HostFacts {
-    /// The address to reach the host at: of the NIC with `mac`, else of the NIC it boots from, else the first known.
+    /// The address to reach the host at: of the NIC with `mac`, else of the NIC it boots from, else the first one in
+    /// `subnet`; where no subnet is asked for, the first known.
     #[must_use]
-    pub fn address(&self, mac: Option<MacAddress>) -> Option<IpAddr> {
+    pub fn address(&self, mac: Option<MacAddress>, subnet: Option<IpNet>) -> Option<HostAddress> {
         let nics = || self.nics.iter().flatten();
-        let of = |mac: Option<MacAddress>| nics().find(|nic| Some(nic.mac) == mac).and_then(|nic| nic.address);
-        of(mac).or_else(|| of(self.boot_mac)).or_else(|| nics().find_map(|nic| nic.address))
+        let of = |mac: Option<MacAddress>, what: &str| {
+            let nic = nics().find(|nic| Some(nic.mac) == mac)?;
+            Some(HostAddress { address: nic.address?, reason: format!("of {what}, {}", nic.mac) })
+        };
+        let by_rule = || {
+            let fits = |address: &IpAddr| subnet.is_none_or(|subnet| subnet.contains(address));
+            let (nic, address) = nics().find_map(|nic| Some((nic, nic.address.filter(fits)?)))?;
+            let reason = match subnet {
+                Some(subnet) => format!("of NIC {}, in spec.nodeSubnet {subnet}", nic.mac),
+                None => format!("of NIC {}, the first with an address", nic.mac),
+            };
+            Some(HostAddress { address, reason })
+        };
+        of(mac, "the NIC that is asked for")
+            .or_else(|| of(self.boot_mac, "the NIC that it boots from"))
+            .or_else(by_rule)
     }
 
     /// Whether a NIC has the hardware address.

@@ -30,7 +30,7 @@ mod spread;
 mod tests;
 
 pub use demand::{Demand, Needs, NodeRole, Recorded};
-pub use facts::{Availability, HostFacts, Nic};
+pub use facts::{Availability, HostAddress, HostFacts, Nic};
 pub use fit::Lack;
 pub use plan::plan_roles;
 pub use report::{Assignment, Change, Edit, Looked, Nearest, Plan, Rejected, Shortage, Spare, Unsatisfied};

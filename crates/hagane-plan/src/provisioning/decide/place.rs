@@ -140,13 +140,18 @@ fn to_store(facts: &Facts, wanted: &Wanted, kept: &[&Assignment], result: &Plan)
         let host = by_name.get(entry.host.as_str());
         let before = kept.iter().find(|kept| kept.node == entry.node);
         let mac = macs.get(entry.node.as_str()).copied().flatten();
-        let address = host.and_then(|host| host.facts.address(mac)).map(|address| address.to_string());
+        let found = host.and_then(|host| host.facts.address(mac, wanted.node_subnet));
+        let found = found.map(|found| (found.address.to_string(), found.reason));
+        let (address, address_reason) = found
+            .or_else(|| before.map(|kept| (kept.address.clone(), kept.address_reason.clone())))
+            .unwrap_or_default();
         assignments.push(Assignment {
             node: entry.node.clone(),
             roles: entry.roles.iter().map(|role| role.as_str().to_owned()).collect(),
             host: entry.host.clone(),
             host_uid: host.map(|host| host.uid.clone()).unwrap_or_default(),
-            address: address.or_else(|| before.map(|kept| kept.address.clone())).unwrap_or_default(),
+            address,
+            address_reason,
             reasons: before.map_or_else(|| entry.reasons.clone(), |kept| kept.reasons.clone()),
         });
     }
