@@ -31,6 +31,14 @@ impl Tools {
         Ok(Self { hagane, kubectl, payload, ansible_playbook })
     }
 
+    /// A payload of another Kubernetes version, built where it is not there yet.
+    ///
+    /// # Errors
+    /// When the build fails, or the version cannot be built.
+    pub fn payload_of(&self, version: &str) -> Result<PathBuf> {
+        last_line(&self.hagane, &["payload", "build", "--kubernetes-version", version]).map(PathBuf::from)
+    }
+
     /// Builds hagane in the development profile.
     ///
     /// # Errors

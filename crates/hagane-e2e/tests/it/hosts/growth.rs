@@ -10,7 +10,8 @@ use super::site::{INSTALLED, Site, condition, line, text};
 /// A worker is added by an edit: the cluster stays ready, its nodes stay what they are, and the new one works.
 pub fn a_further_worker(site: &Site<'_>) -> Result<()> {
     let workload = workload(site)?;
-    let (earlier, runs) = (node_uids(&workload)?, site.run_directories()?.len());
+    let earlier = node_uids(&workload)?;
+    let before = site.run_directory(&site.provisioning(CLUSTER)?);
     site.server.apply(&host_manifests(&site.hosts()[AT_FIRST..]))?;
     ask_for_workers(site, 3)?;
     let mut not_ready = None;
@@ -27,7 +28,8 @@ pub fn a_further_worker(site: &Site<'_>) -> Result<()> {
         line(&seen)
     );
     ensure!(condition(&seen, "UpToDate").is_some_and(|told| told["status"] == "True"), "{}", line(&seen));
-    ensure!(site.run_directories()?.len() == runs + 1, "runs {:?}", site.run_directories()?);
+    let (runs, now) = (site.run_directories()?, site.run_directory(&seen));
+    ensure!(now != before && runs.contains(&before) && runs.contains(&now), "runs {runs:?}");
     let nodes = workload.wait_for_nodes(4)?;
     ensure!(nodes.iter().any(|node| node.name == format!("{CLUSTER}-worker-3")), "{nodes:?}");
     let now = node_uids(&workload)?;

@@ -6,6 +6,7 @@ mod growth;
 mod injection;
 mod inventory;
 mod kubespray;
+mod lifecycle;
 mod objects;
 mod outcome;
 mod plan_files;

@@ -12,13 +12,16 @@ use serde_json::Value;
 use super::processes::expect_one_tree;
 use super::site::{INSTALLED, SAID, Site, condition, lab_with, line, tasks_started, text};
 use super::transcript::Transcript;
-use super::{faults, growth, outcome};
+use super::{faults, growth, lifecycle, outcome};
 use crate::support;
 
 /// Name of the cluster.
 pub const CLUSTER: &str = "edge-1";
 /// Sizes of the hosts. The first one's memory is declared twice as large; the last one is for later.
 const HOSTS: [&str; 4] = ["small:1:3072", "medium:2:4096", "large:2:6144", "spare:1:2048"];
+/// The version that is installed, and a newer one.
+const OLDER: &str = "1.36.1";
+pub const NEWER: &str = "1.36.3";
 /// How many of them are there from the beginning.
 pub const AT_FIRST: usize = 3;
 
@@ -37,11 +40,13 @@ fn the_whole_road() -> Result<()> {
     let lab = lab_with(&HOSTS)?;
     let id = lab.description().id.clone();
     println!("{test}: lab {id} after {:.1} s", begin.elapsed().as_secs_f64());
-    let mut site = Site::new(&lab, &tools, begin)?;
+    let older = format!("--payload-dir={}", tools.payload_of(OLDER)?.display());
+    let mut site = Site::with_flags(&lab, &tools, &[older], begin)?;
     let outcome = site.explained(|site| {
         until_it_runs(site)?;
         through_faults(site)?;
         to_a_cluster(site)?;
+        through_life(site)?;
         to_nothing(site)
     });
     drop(site);
@@ -79,10 +84,18 @@ fn apply(site: &Site<'_>) -> Result<()> {
     ask_for_workers(site, 2)
 }
 
-/// The Provisioning, as a person edits it.
+/// The Provisioning before its upgrade, as a person edits it.
 pub fn ask_for_workers(site: &Site<'_>, replicas: u32) -> Result<()> {
+    ask(site, replicas, OLDER)
+}
+
+/// The Provisioning, as a person edits it.
+pub fn ask(site: &Site<'_>, replicas: u32, version: &str) -> Result<()> {
     let size = ProvisioningSize { master: (2, 4096), worker: (1, 2048), replicas };
-    site.server.apply(&provisioning_manifest(CLUSTER, &size)).map(drop)
+    let manifest = provisioning_manifest(CLUSTER, &size);
+    // Each fault is looked at where it happens: no run is tried again unasked.
+    let life = format!("  kubernetesVersion: {version}\n  deletionPolicy: Reset\n  runPolicy: {{retries: 0}}\n");
+    site.server.apply(&(manifest + &life)).map(drop)
 }
 
 /// The plan is stored before any host is claimed, and the run is recorded before it is started.
@@ -153,6 +166,13 @@ fn to_a_cluster(site: &mut Site<'_>) -> Result<()> {
     site.step("a further worker joins", |site| growth::a_further_worker(site))
 }
 
+fn through_life(site: &mut Site<'_>) -> Result<()> {
+    site.step("packages for masters and workers", |site| lifecycle::software(site))?;
+    site.step("every node comes to a newer version", |site| lifecycle::upgrade(site))?;
+    site.step("a worker leaves", |site| lifecycle::removal(site))?;
+    site.step("the packages are taken off", |site| lifecycle::no_software(site))
+}
+
 fn crash_in_the_run(site: &mut Site<'_>, id: &str) -> Result<()> {
     let seen = site.wait_provisioning("8 tasks", CLUSTER, SAID, |seen| tasks_started(seen) >= 8)?;
     ensure!(text(&seen, "/status/run/state") == "Running", "{}", line(&seen));
@@ -186,9 +206,11 @@ fn expect_logs(site: &Site<'_>, child: &mut Child) -> Result<()> {
 }
 
 fn to_nothing(site: &mut Site<'_>) -> Result<()> {
-    site.step("the Provisioning is deleted", |site| {
+    site.step("the Provisioning is deleted, and its hosts are reset", |site| {
         let uid = text(&site.provisioning(CLUSTER)?, "/metadata/uid").to_owned();
-        site.delete(&["provisioning", CLUSTER])?;
+        let delete = ["delete", "provisioning", CLUSTER, "--wait=true", "--timeout=240s"];
+        site.server.kubectl(&delete)?;
+        site.hosts().iter().try_for_each(|host| lifecycle::expect_blank(site, &host.name))?;
         for host in site.hosts() {
             let object = site.object("baremetalhosts", &host.name)?.context("a host is still there")?;
             ensure!(object.pointer("/spec/consumerRef").is_none(), "{} is still claimed", host.name);

@@ -71,8 +71,8 @@ pub fn start<'a>(lab: &'a Lab, tools: &'a Tools, flags: &[String]) -> Result<Ser
 }
 
 impl<'a> Site<'a> {
-    pub fn new(lab: &'a Lab, tools: &'a Tools, begin: Instant) -> Result<Self> {
-        Ok(Self { lab, tools, server: start(lab, tools, &[])?, namespace: "default", begin })
+    pub fn with_flags(lab: &'a Lab, tools: &'a Tools, flags: &[String], begin: Instant) -> Result<Self> {
+        Ok(Self { lab, tools, server: start(lab, tools, flags)?, namespace: "default", begin })
     }
 
     /// Runs a step and says so.

@@ -97,7 +97,8 @@ fn version(site: &Site<'_>, host: &str, package: &str) -> Result<Option<String>>
     Ok(installed)
 }
 
-fn expect_version(site: &Site<'_>, host: &str, package: &str, wanted: Option<&str>) -> Result<()> {
+/// A package has this version on a host, or is not there.
+pub fn expect_version(site: &Site<'_>, host: &str, package: &str, wanted: Option<&str>) -> Result<()> {
     let found = version(site, host, package)?;
     ensure!(found.as_deref() == wanted, "{package} on {host} is {found:?}, not {wanted:?}");
     Ok(())
