@@ -16,8 +16,8 @@ use crate::support;
 /// Name of the cluster, and of the Software in the form of the founding document.
 const CLUSTER: &str = "edge-2";
 const NAME: &str = "edge-2-tools";
-/// The hosts of the lab: a master, and workers of which one comes later.
-const HOSTS: [&str; 3] = ["one:1:1024", "two:1:1024", "three:1:1024"];
+/// The hosts of the lab: a master with the memory that checks before a run ask for, and two workers.
+const HOSTS: [&str; 3] = ["one:1:2048", "two:1:1280", "three:1:1280"];
 
 /// Makes a repository of small packages on a host, and lets its package manager know of no other one.
 const REPOSITORY: &str = r#"set -eu
