@@ -61,7 +61,7 @@ pub struct Raid {
 #[schemars(extend("required" = ["level"]))]
 pub struct HardwareRaidVolume {
     /// RAID level.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["0", "1", "2", "5", "6", "1+0", "5+0", "6+0"]))]
     pub level: String,
     /// Size in GiB; 0 or absent takes all.
@@ -93,7 +93,7 @@ pub struct HardwareRaidVolume {
 #[schemars(extend("required" = ["level"]))]
 pub struct SoftwareRaidVolume {
     /// RAID level.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["0", "1", "1+0"]))]
     pub level: String,
     /// Size in GiB; 0 or absent takes all.
