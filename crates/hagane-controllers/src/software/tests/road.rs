@@ -23,7 +23,8 @@ async fn installs_the_founding_file_and_removes_it_again() {
         (&json!(false), &json!(true), &json!("1.6-2.1"), &json!("Installed"))
     );
     assert_eq!(condition(&seen, "UpToDate").expect("told")["status"], "True");
-    assert!(seen["status"].get("turnSince").is_none() && site.hosts["w1"].units().is_empty(), "{seen:#}");
+    assert!(seen["status"].get("turnSince").is_none(), "{seen:#}");
+    site.until_no_units("w1").await;
     site.world.delete(softwares(), "edge-2-tools").await;
     site.world.gone(softwares(), "edge-2-tools").await;
     assert_eq!(

@@ -135,6 +135,17 @@ impl Site {
         self.world.until(softwares(), name, "Ready with the newest spec", done).await
     }
 
+    /// Waits until no unit of ours is left on a host: they are taken away after what they did was recorded.
+    pub(super) async fn until_no_units(&self, node: &str) {
+        for _ in 0..50 {
+            if self.hosts[node].units().is_empty() {
+                return;
+            }
+            self.a_while().await;
+        }
+        unreachable!("units are left on {node}: {:?}", self.hosts[node].units());
+    }
+
     pub(super) fn installed(&self, node: &str) -> Vec<String> {
         self.hosts[node].installed()
     }
