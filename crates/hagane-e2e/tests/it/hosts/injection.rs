@@ -15,7 +15,7 @@ fn template(site: &Site<'_>, place: &str) -> String {
 
 #[test]
 fn what_users_write_is_never_run() -> Result<()> {
-    in_lab("hosts::injection", &["server:1:1024"], small_tree, |site| {
+    in_lab("hosts::injection", &["server:1:2048"], small_tree, |site| {
         site.step("a host with templates in its facts", |site| host_with_templates(site))?;
         site.step("fields that take no template", |site| refused(site))?;
         site.step("fields that are refused before a run", |site| never_run(site))?;

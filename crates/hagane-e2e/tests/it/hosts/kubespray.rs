@@ -127,7 +127,7 @@ fn a_checkout_of_kubespray_is_understood() -> Result<()> {
         let playbook = playbook.map(|playbook| format!("--kubespray-ansible-playbook={playbook}"));
         Ok([format!("--kubespray-dir={}", checkout.display())].into_iter().chain(playbook).collect())
     };
-    in_lab(test, &["node:1:1024"], flags, |site| {
+    in_lab(test, &["node:1:2048"], flags, |site| {
         site.step("a run begins", |site| {
             site.server.apply(&host_manifests(site.hosts()))?;
             site.server.apply(&hagane_testkit::road::ssh_secret_manifest(&site.ssh_key()?))?;
